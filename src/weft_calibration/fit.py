@@ -64,11 +64,6 @@ def errors_by_edge(
         Measured graphs; starts and sizes may differ.
     model, inverse_bandwidth_s_per_byte
         Coefficients and alpha of the prediction.
-
-    Raises
-    ------
-    InputError
-        If there are no measurements.
     """
     if not measurements:
         raise InputError("there are no measurements")
@@ -115,11 +110,6 @@ def errors_by_size(
         Measured graphs, at least one.
     model, inverse_bandwidth_s_per_byte
         Coefficients and alpha of the prediction.
-
-    Raises
-    ------
-    InputError
-        If there are no measurements.
     """
     edges = errors_by_edge(measurements, model, inverse_bandwidth_s_per_byte)
     size = edges["edges"].to_numpy()
@@ -159,31 +149,21 @@ _RESTARTS = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """Coefficients fitted to measurements.
+    """Coefficients fitted to measurements."""
 
-    Attributes
-    ----------
-    model
-        The coefficients.
-    inverse_bandwidth_s_per_byte
-        alpha, seconds per byte without contention.
-    uncertainty
-        Standard error of each fitted coefficient and of ``inverse_bandwidth_s_per_byte``: the
-        larger of two estimates. One assumes that the noise of all times is independent, the other
-        that it is independent only between graphs.
-    residual
-        Root mean square of the relative errors of the fitted times.
-    recovery
-        The penalties recovered from the measurements.
-    errors
-        Errors of all measurements by number of edges; see `ERROR_COLUMNS`.
-    """
-
+    #: The coefficients.
     model: PenaltyModel
+    #: alpha, seconds per byte without contention.
     inverse_bandwidth_s_per_byte: float
+    #: Standard error of each fitted coefficient and of ``inverse_bandwidth_s_per_byte``: the larger
+    #: of two estimates. One assumes that the noise of all times is independent, the other that it
+    #: is independent only between graphs.
     uncertainty: Mapping[str, float]
+    #: Root mean square of the relative errors of the fitted times.
     residual: float
+    #: The penalties recovered from the measurements.
     recovery: Recovery
+    #: Errors of all measurements by number of edges; see `ERROR_COLUMNS`.
     errors: pl.DataFrame
 
 
@@ -206,8 +186,6 @@ def fit(
     coefficients
         Names of the coefficients to fit; the others keep their values in `model`. A single
         communication always has penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
-    model
-        Starting point of the search.
     fit_bandwidth
         Fit alpha to all times. If False, alpha is the mean time per byte of single communications,
         which is noisier but independent of the model.
@@ -221,12 +199,6 @@ def fit(
     -------
     Calibration
         The coefficients with their uncertainty, and the remaining errors.
-
-    Raises
-    ------
-    InputError
-        As for `recover_penalties`, and if the measurements do not determine a coefficient (the
-        message names it), a name is unknown, or `model` has ``out_offset`` + ``out_weight`` > 1.
     """
     fitted = _fitted(coefficients, model)
     recovery = recover_penalties(

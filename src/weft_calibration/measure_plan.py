@@ -59,8 +59,6 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     ----------
     graph
         The graph; node i runs on the i-th machine.
-    machines
-        Available machines.
     share
         Let nodes share machines: node i runs on machine i modulo the number of machines.
 
@@ -68,11 +66,6 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     -------
     list of (int, int)
         Rank of the sending and of the receiving process of each edge; no rank occurs twice.
-
-    Raises
-    ------
-    InputError
-        If there are too few machines or processes; the message names the graph.
     """
     last = max(degrees(graph))
     if not share and last >= len(machines):
@@ -142,18 +135,7 @@ class GraphOptions:
     ] = False
 
     def graphs(self, size_bytes: int) -> list[Graph]:
-        """Return the graphs; the first is a single communication.
-
-        Parameters
-        ----------
-        size_bytes
-            Size of every message.
-
-        Raises
-        ------
-        InputError
-            If a file or option is invalid, or two graphs have the same name.
-        """
+        """Return the graphs; the first is a single communication."""
         listed = [graph for path in self.graphs_file for graph in read_graphs(path)]
         listed += [read_graph(path, size_bytes) for path in self.graph]
         listed += self._random()
@@ -220,14 +202,6 @@ def read_graph(path: str | Path, size_bytes: int) -> Graph:
     path
         A text file in the format of `weft.sim.flow.contention.graph_file`. Nodes are numbered in
         the order of first occurrence.
-    size_bytes
-        Size of every message.
-
-    Raises
-    ------
-    InputError
-        If the file has an error, its sizes or starts are not all equal, or its size is not
-        `size_bytes`.
     """
     graph = read_contention_graph(path)
     sizes, starts = sorted(set(graph.size_bytes)), set(graph.start_s)
@@ -253,12 +227,6 @@ def read_graphs(path: str | Path) -> list[Graph]:
     path
         A text file with one graph per line: a name, a colon and edges such as ``0->1``. Comments
         begin with ``#``.
-
-    Raises
-    ------
-    InputError
-        If a line does not have this form, an edge is a loop, or a name occurs twice; the message
-        names file and line.
     """
     graphs: dict[str, Graph] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):

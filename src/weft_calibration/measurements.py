@@ -47,33 +47,24 @@ _LARGEST = 2**62 - 1
 class Measurement(FrozenArrays):
     """Completion times of one contention graph whose communications start together.
 
-    Parameters
-    ----------
-    name
-        Name of the graph.
-    sources, destinations
-        Nodes of each communication, int64 [edges], at least 0; no loops.
-    size_bytes
-        int64 [edges], or one number for all edges: size of each message, at least 1.
-    time_s
-        Time from the common start to the end of each communication, float64 [edges], above 0.
-    start_s
-        Start of each communication after the common start, float64 [edges]; by default 0.
-    statistics
-        Further columns of the file by name (see `MEASUREMENT_COLUMNS`), each float64 [edges].
-
     Raises
     ------
     InputError
         If an array has a wrong shape or value; the message names the graph.
     """
 
+    #: Name of the graph.
     name: str
+    #: Nodes of each communication, int64 [edges], at least 0; no loops.
     sources: NDArray[np.int64]
     destinations: NDArray[np.int64]
+    #: int64 [edges], or one number for all edges: size of each message, at least 1.
     size_bytes: NDArray[np.int64]
+    #: Time from the common start to the end of each communication, float64 [edges], above 0.
     time_s: NDArray[np.float64]
+    #: Start of each communication after the common start, float64 [edges]; by default 0.
     start_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    #: Further columns of the file by name (see `MEASUREMENT_COLUMNS`), each float64 [edges].
     statistics: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -140,18 +131,10 @@ def write_measurements(
 
     Parameters
     ----------
-    path
-        The file.
     measurements
         At least one measurement; all with the same statistics and different names.
     metadata
         Metadata of the run; each entry becomes one line of the file.
-
-    Raises
-    ------
-    InputError
-        If there are no measurements, two have the same name or different statistics, or the file
-        cannot be written.
     """
     if not measurements:
         raise InputError("there are no measurements to write")

@@ -47,56 +47,34 @@ PENALTY_COLUMNS: dict[str, Column] = {
 
 
 class Case(NamedTuple):
-    """One connected shape with measured times.
+    """One connected shape with measured times."""
 
-    Attributes
-    ----------
-    name
-        Name of the first measured graph with this shape.
-    edges
-        Source and destination of each edge in that graph.
-    places
-        Number of each edge's place; edges of the same place have equal times except for noise.
-    """
-
+    #: Name of the first measured graph with this shape.
     name: str
+    #: Source and destination of each edge in that graph.
     edges: list[tuple[int, int]]
+    #: Number of each edge's place; edges of the same place have equal times except for noise.
     places: list[int]
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Measured times by connected shape and place.
+    """Measured times by connected shape and place."""
 
-    Attributes
-    ----------
-    cases
-        The shapes, by increasing number of edges.
-    numbers
-        Number of each place, from 0.
-    place, graph
-        int64 [times]: number of the place, and index of the measured graph, of each time.
-    time_s
-        float64 [times]: the measured times.
-    size_bytes
-        Size of every message.
-    """
-
+    #: The shapes, by increasing number of edges.
     cases: list[Case]
+    #: Number of each place, from 0.
     numbers: dict[EdgeShape, int]
+    #: int64 [times]: number of the place, and index of the measured graph, of each time.
     place: NDArray[np.int64]
     graph: NDArray[np.int64]
+    #: float64 [times]: the measured times.
     time_s: NDArray[np.float64]
+    #: Size of every message.
     size_bytes: int
 
     def alone_s(self) -> float:
-        """Return the mean time of a single communication [s].
-
-        Raises
-        ------
-        InputError
-            If no single communication was measured.
-        """
+        """Return the mean time of a single communication [s]."""
         if len(self.cases[0].edges) > 1:
             raise InputError(
                 "no graph of a single communication was measured, so the bandwidth is unknown; "
@@ -107,21 +85,14 @@ class Survey:
 
 @dataclass(frozen=True)
 class Recovery:
-    """Penalties recovered from measured times.
+    """Penalties recovered from measured times."""
 
-    Attributes
-    ----------
-    measurements
-        The measurements.
-    inverse_bandwidth_s_per_byte
-        alpha: mean time of a single communication divided by its size.
-    penalties
-        Penalties of each measurement's edges while all of them are active, float64 [edges] each;
-        NaN in components of more than `max_edges` edges.
-    """
-
+    #: The measurements.
     measurements: tuple[Measurement, ...]
+    #: alpha: mean time of a single communication divided by its size.
     inverse_bandwidth_s_per_byte: float
+    #: Penalties of each measurement's edges while all of them are active, float64 [edges] each; NaN
+    #: in components of more than `max_edges` edges.
     penalties: tuple[NDArray[np.float64], ...]
 
     def frame(self) -> pl.DataFrame:
@@ -237,12 +208,6 @@ def penalties_of_first_step(
         Largest relative difference between end times that count as the end of one step.
     name
         Name of the graph in messages.
-
-    Raises
-    ------
-    InputError
-        If a smaller graph is missing, or an edge sends its whole message or more in the later
-        steps.
     """
     ends = _step_ends(times, tolerance)
     sent_later = [0.0] * len(graph)
@@ -293,11 +258,6 @@ def survey(
     ----------
     measurements, start_tolerance, max_edges
         As for `recover_penalties`.
-
-    Raises
-    ------
-    InputError
-        If there are no measurements, a graph is not static-synchronous, or sizes differ.
     """
     if not measurements:
         raise InputError("there are no measurements")

@@ -24,11 +24,6 @@ _Labelled = list[tuple[int, int, int]]
 def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list[int]]:
     """Return the connected components of a graph as lists of edge numbers.
 
-    Parameters
-    ----------
-    sources, destinations
-        Nodes of each edge.
-
     Returns
     -------
     list of list of int
@@ -128,11 +123,6 @@ def _one_edge_more(smaller: Shape) -> Iterator[Shape]:
 def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Shape]:
     """Return the connected shapes that may remain when some communications of a graph have ended.
 
-    Parameters
-    ----------
-    sources, destinations
-        Nodes of each edge.
-
     Returns
     -------
     list of Shape
@@ -168,11 +158,6 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
         Number of nodes to draw from, at least 2.
     seed
         Seed of the draws, one or more numbers.
-
-    Raises
-    ------
-    InputError
-        If there are no edges, fewer than two nodes, or a seed is negative.
     """
     if edges < 1 or nodes < 2 or np.min(seed) < 0:
         raise InputError(

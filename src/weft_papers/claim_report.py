@@ -31,8 +31,6 @@ def titled_table(title: str, *groups: Iterable[str], **options: Any) -> Table:
 
     Parameters
     ----------
-    title
-        Title, above the table.
     groups
         Groups of headings; the columns of successive groups are aligned left and right in turn.
     options
@@ -63,10 +61,6 @@ def explained(
 
     Parameters
     ----------
-    claim
-        The claim.
-    findings
-        Lines on its findings.
     where
         Text to add after the section.
     verdict
@@ -145,8 +139,6 @@ def findings_frame(
     ----------
     columns
         Columns of the frame; each must be one that this function can fill.
-    claims
-        Claims with their findings.
     basis, mean
         Names of two columns: the basis, and the mean of the deciding comparison.
     """

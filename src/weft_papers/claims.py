@@ -92,33 +92,22 @@ def plus_minus(mean: float, half: float) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One condition of a claim.
+    """One condition of a claim."""
 
-    Parameters
-    ----------
-    label
-        The quantity, and the point at which it is compared.
-    mean, half
-        Mean of the quantity over the seeds, and half width of its 95 % interval.
-    wanted
-        Range that must contain the mean, ends included.
-    seeds
-        Number of seeds.
-    possible
-        Range of all values that the model can produce.
-    settles
-        Whether a mean in the range is sufficient for the claim, not only necessary.
-    because
-        Why the model can produce no other value, or why the range is not sufficient.
-    """
-
+    #: The quantity, and the point at which it is compared.
     label: str
+    #: Mean of the quantity over the seeds, and half width of its 95 % interval.
     mean: float
     half: float
+    #: Range that must contain the mean, ends included.
     wanted: Range
+    #: Number of seeds.
     seeds: int
+    #: Range of all values that the model can produce.
     possible: Range = ANYTHING
+    #: Whether a mean in the range is sufficient for the claim, not only necessary.
     settles: bool = True
+    #: Why the model can produce no other value, or why the range is not sufficient.
     because: str = ""
 
     @classmethod
@@ -205,20 +194,13 @@ _SEVERITY = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.CANNOT_TELL, Verdict.FAIL
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of the test of a claim on one basis.
+    """Result of the test of a claim on one basis."""
 
-    Parameters
-    ----------
-    verdict
-        Verdict on all comparisons together.
-    measured
-        The numbers that the claim is about, with intervals.
-    conditions
-        The comparisons; empty if the claim was not measured.
-    """
-
+    #: Verdict on all comparisons together.
     verdict: Verdict
+    #: The numbers that the claim is about, with intervals.
     measured: str
+    #: The comparisons; empty if the claim was not measured.
     conditions: tuple[Comparison, ...]
 
     @property
@@ -258,18 +240,12 @@ def judge(comparisons: Sequence[Comparison], measured: str) -> Finding:
 
 @dataclass(frozen=True)
 class Vote:
-    """Verdict of several choices on a claim.
+    """Verdict of several choices on a claim."""
 
-    Parameters
-    ----------
-    verdict
-        Verdict of more than half of all choices; otherwise *not measured* if some choices were
-        not measured, else *undecided*.
-    counts
-        Verdict -> number of choices that give it, by descending number.
-    """
-
+    #: Verdict of more than half of all choices; otherwise *not measured* if some choices were not
+    #: measured, else *undecided*.
     verdict: Verdict
+    #: Verdict -> number of choices that give it, by descending number.
     counts: Mapping[Verdict, int]
 
     def __str__(self) -> str:
@@ -291,54 +267,36 @@ def vote(findings: Mapping[Any, Finding]) -> Vote:
 
 @dataclass(frozen=True)
 class Claim(Generic[E]):
-    """Statement of a paper and its test.
+    """Statement of a paper and its test."""
 
-    Parameters
-    ----------
-    id
-        Short name, stable over versions.
-    section
-        Section or figure of the paper.
-    says
-        The statement, paraphrased.
-    test
-        Description of the comparisons.
-    compare
-        (evidence, basis) -> comparisons.
-    measured
-        (evidence, basis) -> the numbers to show.
-    comment
-        (evidence, findings by basis) -> explanation of the result.
-    """
-
+    #: Short name, stable over versions.
     id: str
+    #: Section or figure of the paper.
     section: str
+    #: The statement, paraphrased.
     says: str
+    #: Description of the comparisons.
     test: str
+    #: (evidence, basis) -> comparisons.
     compare: Callable[[E, Any], Sequence[Comparison]]
+    #: (evidence, basis) -> the numbers to show.
     measured: Callable[[E, Any], str]
+    #: (evidence, findings by basis) -> explanation of the result.
     comment: Callable[[E, Mapping[Any, Finding]], str]
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """Claim with the findings on it.
+    """Claim with the findings on it."""
 
-    Parameters
-    ----------
-    id, section, says, test
-        As in the `Claim`.
-    findings
-        Basis (a definition of the load of links) -> finding; the paper's own basis first.
-    comment
-        Explanation of the result.
-    """
-
+    #: As in the `Claim`.
     id: str
     section: str
     says: str
     test: str
+    #: Basis (a definition of the load of links) -> finding; the paper's own basis first.
     findings: Mapping[Any, Finding]
+    #: Explanation of the result.
     comment: str
 
 

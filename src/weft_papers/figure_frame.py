@@ -15,10 +15,6 @@ def framed(title: str, notes: str, size: tuple[float, float], strip: float) -> F
 
     Parameters
     ----------
-    title
-        Title, above the panels.
-    notes
-        Line at the bottom.
     size
         Width and height in inches.
     strip
@@ -44,8 +40,6 @@ def with_panels(
     ----------
     title, notes, size, strip
         As for `framed`.
-    panels
-        Titles of the panels.
     """
     figure = framed(title, notes, size, strip)
     drawn = list(figure.subplots(1, len(panels), squeeze=False)[0])

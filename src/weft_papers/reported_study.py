@@ -25,17 +25,7 @@ Tables = Mapping[str, tuple[pl.DataFrame, Mapping[str, Column]]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReportedStudy(ABC):
-    """Study with text, tables and figures.
-
-    Parameters
-    ----------
-    parameters
-        All options, resolved.
-    asked, done
-        Number of runs that were requested, and of those completed before an interrupt.
-    files
-        Files written.
-    """
+    """Study with text, tables and figures."""
 
     #: Default line width of the text in characters.
     width: ClassVar[int] = 120
@@ -44,9 +34,12 @@ class ReportedStudy(ABC):
     #: Name of a table -> its columns; the table is the attribute NAME_frame, or else NAME.
     columns: ClassVar[Mapping[str, Mapping[str, Column]]]
 
+    #: All options, resolved.
     parameters: dict[str, Any]
+    #: Number of runs that were requested, and of those completed before an interrupt.
     asked: int = 0
     done: int = 0
+    #: Files written.
     files: tuple[Path, ...] = ()
 
     @property
@@ -84,13 +77,7 @@ class ReportedStudy(ABC):
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
     def write(self, out: str | Path) -> tuple[Path, ...]:
-        """Write tables, their description, figures and the text to a folder; return the files.
-
-        Raises
-        ------
-        InputError
-            If the folder cannot be created or written to.
-        """
+        """Write tables, their description, figures and the text to a folder; return the files."""
         folder = make_folder(out)
         tables = {name: table for name, (table, _) in self.tables().items()}
         tables = {f"{name}.{form}": tables[name] for name in tables for form in ("parquet", "csv")}

@@ -29,31 +29,21 @@ _LANES = ("lash", "dfsssp", "torus-2QoS", "nue")
 
 @dataclass(frozen=True)
 class Alternative:
-    """An engine that cures the findings, or has clearly better figures.
+    """An engine that cures the findings, or has clearly better figures."""
 
-    Parameters
-    ----------
-    engine
-        The engine, as `compare` names it.
-    change
-        What to change, and what that costs.
-    lanes
-        Virtual lanes that its routes need.
-    worst, bandwidth
-        Largest load of a link between switches under all-to-all, and share of the injection rate
-        over random bisections: the columns ``max load`` and ``ebb`` of `compare`.
-    worse
-        Whether one of the two is clearly worse than that of the tables in place.
-    cures
-        Whether it removes errors; otherwise its figures are clearly better.
-    """
-
+    #: The engine, as `compare` names it.
     engine: str
+    #: What to change, and what that costs.
     change: str
+    #: Virtual lanes that its routes need.
     lanes: int
+    #: Largest load of a link between switches under all-to-all, and share of the injection rate
+    #: over random bisections: the columns ``max load`` and ``ebb`` of `compare`.
     worst: float
     bandwidth: float
+    #: Whether one of the two is clearly worse than that of the tables in place.
     worse: bool = False
+    #: Whether it removes errors; otherwise its figures are clearly better.
     cures: bool = False
 
 

@@ -122,23 +122,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain of one engine over another.
+    """Gain of one engine over another."""
 
-    Parameters
-    ----------
-    bandwidth
-        Relative gain in the mean effective bisection bandwidth.
-    low, high
-        95 % interval of `bandwidth`, from the differences in each random bisection (all engines
-        have the same bisections); NaN for a single bisection.
-    peak, other_peak
-        Largest contention of a link between forwarding nodes under all-to-all, of this engine and
-        of the other; exact.
-    """
-
+    #: Relative gain in the mean effective bisection bandwidth.
     bandwidth: float
+    #: 95 % interval of `bandwidth`, from the differences in each random bisection (all engines have
+    #: the same bisections); NaN for a single bisection.
     low: float
     high: float
+    #: Largest contention of a link between forwarding nodes under all-to-all, of this engine and of
+    #: the other; exact.
     peak: float
     other_peak: float
 

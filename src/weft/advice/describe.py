@@ -43,8 +43,6 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
 
     Parameters
     ----------
-    fabric
-        The fabric.
     found
         Its faults, if they are known already.
     """

@@ -148,8 +148,6 @@ def fault_rows(found: Sequence[Fault], most: int = NAMED) -> list[tuple[str, str
 
     Parameters
     ----------
-    found
-        The faults.
     most
         Largest number of lines of a text; the last line counts the faults that have none.
     """

@@ -153,11 +153,6 @@ def program(words: Sequence[str] = ()) -> cyclopts.App:
 def run(words: Sequence[str]) -> int:
     """Run one command.
 
-    Parameters
-    ----------
-    words
-        Words of the command line.
-
     Returns
     -------
     int

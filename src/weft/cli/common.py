@@ -184,12 +184,6 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
     ----------
     given
         Name of each option, its file or None, and the allowed suffixes (none if all are allowed).
-
-    Raises
-    ------
-    InputError
-        If a file is a folder, its folder is missing or not writable, its suffix is not allowed, or
-        two options name the same file.
     """
     taken: dict[Path, str] = {}
     for option, name, suffixes in given:
@@ -224,15 +218,8 @@ def check_folder(option: str, name: str | Path | None) -> None:
 
     Parameters
     ----------
-    option
-        Name of the option.
     name
         The folder or None; a missing folder is created later.
-
-    Raises
-    ------
-    InputError
-        If the name is that of a file, or the folder cannot be created or written to.
     """
     if name is None:
         return

@@ -140,13 +140,7 @@ def compare_command(
 
 
 def _root_list(result: Comparison) -> str:
-    """Return the GUIDs of the roots of the first ``updn`` that fits.
-
-    Raises
-    ------
-    InputError
-        If no ``updn`` among the engines fits the fabric.
-    """
+    """Return the GUIDs of the roots of the first ``updn`` that fits."""
     fabric = result.fabric
     for outcome in result.outcomes:
         if outcome.routes is not None and outcome.routes.engine == "updn":

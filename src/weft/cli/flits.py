@@ -315,8 +315,6 @@ def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
         The traffic of the runs.
     router
         The settings of routers that were asked for, as text.
-    out
-        Console to print on.
     """
     first = frame.row(0, named=True)
     several = len({_heading(row) for row in frame.iter_rows(named=True)}) > 1

@@ -28,11 +28,6 @@ def given(flag: str) -> bool:
 def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
     """Separate the flags from a command line; words after ``--`` belong to another program.
 
-    Parameters
-    ----------
-    words
-        The command line.
-
     Returns
     -------
     set of str

@@ -296,13 +296,7 @@ def _banner(subnet: Subnet, what: str) -> str:
 
 
 def settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse settings of opensm.conf given as ``name=value``; make paths of files absolute.
-
-    Raises
-    ------
-    InputError
-        If a setting has no name or no ``=``.
-    """
+    """Parse settings of opensm.conf given as ``name=value``; make paths of files absolute."""
     parsed = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -33,13 +33,7 @@ class Given:
         return value if item.option.means is None else item.option.means
 
     def build(self, kind: type[T], **more: Any) -> T:
-        """Return an instance of a settings class, from given options and more settings.
-
-        Raises
-        ------
-        InputError
-            If a value is not valid; the message names the option.
-        """
+        """Return an instance of a settings class, from given options and more settings."""
         items = settings(kind)
         given = {
             item.field: convert(self.value(name), item.hint, item.flag)
@@ -61,8 +55,6 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
 
     Parameters
     ----------
-    name
-        Name of the class.
     settings
         The settings; settings without a flag are left out.
     """

@@ -76,13 +76,7 @@ def report_command(
 
 
 def _assigned(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return axis -> values of texts such as ``engine=minhop``.
-
-    Raises
-    ------
-    InputError
-        If a text is not of this form.
-    """
+    """Return axis -> values of texts such as ``engine=minhop``."""
     found: dict[str, list[str]] = {}
     for text in texts:
         axis, equals, value = text.partition("=")

@@ -269,13 +269,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address.
-
-    Raises
-    ------
-    InputError
-        If that is not possible, for example because another program does.
-    """
+    """Return a socket that listens on an address."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)

@@ -130,8 +130,6 @@ def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
 
     Parameters
     ----------
-    experiment
-        The experiment.
     named
         Key of the output -> option, or key of the experiment file, that names it.
     """
@@ -233,10 +231,6 @@ def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
 
     Parameters
     ----------
-    experiment
-        The experiment.
-    stage
-        Stage at the interrupt.
     done
         Number of runs that have outcomes.
     """

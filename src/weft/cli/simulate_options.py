@@ -29,13 +29,7 @@ class RunOptions(_Options):  # type: ignore[misc]
         return [flag for flag in self.flags() if any(flag == item.flag for item in JOB)]
 
     def keys(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Return the given keys of the job, of the experiment and of its output.
-
-        Raises
-        ------
-        InputError
-            If the words of ``--hardware``, ``--router`` or ``--adapter`` are not valid.
-        """
+        """Return the given keys of the job, of the experiment and of its output."""
         job, run, output = (
             {
                 item.key: self.value(name)

@@ -32,10 +32,6 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
 
     Parameters
     ----------
-    out
-        Console to print on.
-    result
-        Result of the run.
     frames
         Tables of the run: `links`, `queues` and, if messages are traced, `hops`.
     """

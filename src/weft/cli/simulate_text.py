@@ -127,12 +127,8 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
 
     Parameters
     ----------
-    experiment
-        The experiment.
     outcomes
         Outcomes of its runs, at least one with a result.
-    out
-        Console to print on.
     """
     for line in _settings(experiment):
         out.print(escape(line), soft_wrap=True)

@@ -99,11 +99,6 @@ def watch(folder: Path) -> bool:
 
     Nothing is written, so that any number of terminals may watch.
 
-    Parameters
-    ----------
-    folder
-        The store.
-
     Returns
     -------
     bool

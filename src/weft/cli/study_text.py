@@ -35,15 +35,7 @@ def escape(text: str) -> str:
 
 
 def show_study(made: Summary, out: Console) -> None:
-    """Print the answer of a study, and the runs without a result.
-
-    Parameters
-    ----------
-    made
-        The study.
-    out
-        Console to print on.
-    """
+    """Print the answer of a study, and the runs without a result."""
     emit(
         question=question(made), answers=["".join(each) for each in answers(made)],
         warnings=warnings(made),

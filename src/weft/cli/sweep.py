@@ -61,14 +61,7 @@ class SweepOptions(_Options):  # type: ignore[misc]
     """Options of the traffic, of the measurement windows and of runs."""
 
     def given(self, level: str) -> dict[str, Any]:
-        """Return the given options as settings of a sweep at a level.
-
-        Raises
-        ------
-        InputError
-            If a value is not valid or the level does not have the option; the message names the
-            option.
-        """
+        """Return the given options as settings of a sweep at a level."""
         values = {}
         for name, item in self.items.items():
             if not self.is_given(name):
@@ -260,8 +253,6 @@ def show(frame: pl.DataFrame, out: Console) -> None:
     ----------
     frame
         Frame of `SWEEP_COLUMNS`.
-    out
-        Console to print on.
     """
     first = frame.row(0, named=True)
     out.print(
@@ -337,8 +328,6 @@ def show_saturation(frame: pl.DataFrame, out: Console) -> None:
     ----------
     frame
         Frame of `SATURATION_COLUMNS`.
-    out
-        Console to print on.
     """
     table = Table(title="Saturation", title_justify="left")
     table.add_column("engine", overflow="fold")

@@ -302,8 +302,6 @@ def show(rows: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None
     ----------
     rows
         Rows of `RUN_COLUMNS`.
-    out
-        Console to print on.
     currency
         Currency of the prices, empty without prices.
     """

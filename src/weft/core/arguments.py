@@ -32,13 +32,6 @@ def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max)
         A Python or NumPy integer; bools, floats and texts are refused.
     what
         Name of the value in messages.
-    low, high
-        Smallest and largest allowed value.
-
-    Raises
-    ------
-    InputError
-        If the value is not a whole number or is out of range.
     """
     try:
         if isinstance(value, bool | np.bool_):
@@ -54,26 +47,14 @@ def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max)
 
 
 def flag(value: object, what: str) -> bool:
-    """Check a truth value and return it as bool.
-
-    Raises
-    ------
-    InputError
-        If the value is not a bool.
-    """
+    """Check a truth value and return it as bool."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{what} must be true or false, not {shown(value)}")
     return bool(value)
 
 
 def one_of(value: object, known: Sequence[str], what: str) -> str:
-    """Check that a value is one of the known texts, and return it.
-
-    Raises
-    ------
-    InputError
-        If the value is not one of the known texts.
-    """
+    """Check that a value is one of the known texts, and return it."""
     if not isinstance(value, str) or value not in known:
         *others, last = known
         raise InputError(f"unknown {what} {shown(value)}; expected {', '.join(others)} or {last}")
@@ -81,13 +62,7 @@ def one_of(value: object, known: Sequence[str], what: str) -> str:
 
 
 def finite_number(value: Any, what: str, low: float = 0.0, *, above: bool = False) -> float:
-    """Check a finite number >= `low` (if `above`: > `low`), and return it as float.
-
-    Raises
-    ------
-    InputError
-        If the value is not a finite number or is out of range.
-    """
+    """Check a finite number >= `low` (if `above`: > `low`), and return it as float."""
     number = float("nan")
     if not isinstance(value, bool) and isinstance(value, Real):
         with contextlib.suppress(OverflowError):
@@ -116,8 +91,6 @@ def whole_numbers(
         Integers of any width, as an array or as nested lists; bools and floats are refused.
     what
         Name of the values in messages, in the plural.
-    low, high
-        Smallest and largest allowed value.
     shape
         Length of each axis, None for any length. If `shape` itself is None, a single number and
         arrays of all shapes are accepted and returned as a one-dimensional array.
@@ -131,11 +104,6 @@ def whole_numbers(
     -------
     ndarray
         int64, of the shape that `shape` or `each` demands.
-
-    Raises
-    ------
-    InputError
-        If lists are ragged, a type or the shape is wrong, or a number is out of range.
     """
     array = any_numbers(values, what, "iu", shape, each)
     if array.size and not low <= (least := int(array.min())) <= (most := int(array.max())) <= high:
@@ -158,11 +126,6 @@ def finite_numbers(
     """Check an array of finite numbers >= `low`, and return it as float64; see `whole_numbers`.
 
     If `missing`, NaN is allowed and means an unknown number.
-
-    Raises
-    ------
-    InputError
-        If lists are ragged, a type or the shape is wrong, or a number is not finite or too small.
     """
     given = any_numbers(values, what, "iuf", shape, each)
     array = given.astype(np.float64)
@@ -192,11 +155,6 @@ def any_numbers(
     """Check an array whose NumPy kind is in `kinds` (``"iub"``: integers, bools).
 
     The other parameters are as in `whole_numbers`.
-
-    Raises
-    ------
-    InputError
-        If lists are ragged, or a type or the shape is wrong.
     """
     expected = f"{what}: expected {'numbers' if 'f' in kinds else 'whole numbers'}"
     try:

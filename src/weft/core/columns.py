@@ -47,11 +47,5 @@ def frame_of_rows(columns: Mapping[str, Column], rows: Iterable[Sequence[Any]]) 
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
-    """Write a frame as CSV if the name ends in .csv, else as Parquet.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; an existing file is then unchanged.
-    """
+    """Write a frame as CSV if the name ends in .csv, else as Parquet."""
     write_with(path, table.write_csv if path.suffix.lower() == ".csv" else table.write_parquet)

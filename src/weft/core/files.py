@@ -37,13 +37,7 @@ _read: WeakSet[TextIO] = WeakSet()
 
 
 def read_text(path: str | Path) -> str:
-    """Return the contents of a text file or pipe, or of standard input if the path is ``-``.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, cannot be read, is not UTF-8, or is empty.
-    """
+    """Return the contents of a text file or pipe, or of standard input if the path is ``-``."""
     try:
         if str(path) in STANDARD_INPUT:
             data = _standard_input()
@@ -76,14 +70,7 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
-    """Parse the text of a TOML file.
-
-    Raises
-    ------
-    InputError
-        If the text is not valid TOML, nests too deeply, or has a number with thousands of digits;
-        the error names the file and, if known, the line.
-    """
+    """Parse the text of a TOML file."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -159,8 +146,6 @@ def named_by(name: str, path: Path) -> Path:
 
     Parameters
     ----------
-    name
-        Name in the list.
     path
         The list, or a folder: relative names are searched beside it or in it, then in the working
         folder.
@@ -217,13 +202,7 @@ def _standard_input() -> bytes:
 
 
 def write_text(path: str | Path, text: str, *, follow: bool = True) -> None:
-    """Write a text file as UTF-8; see `write_bytes`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; an existing file is then unchanged.
-    """
+    """Write a text file as UTF-8; see `write_bytes`."""
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
@@ -232,13 +211,7 @@ def write_text(path: str | Path, text: str, *, follow: bool = True) -> None:
 
 
 def make_folder(path: str | Path) -> Path:
-    """Create a folder if it does not exist, and return its path.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be created, or the path is not a folder.
-    """
+    """Create a folder if it does not exist, and return its path."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -248,13 +221,7 @@ def make_folder(path: str | Path) -> Path:
 
 
 def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file with a function that takes a stream of bytes; see `write_bytes`.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; an existing file is then unchanged.
-    """
+    """Write a file with a function that takes a stream of bytes; see `write_bytes`."""
     data = io.BytesIO()
     try:
         write(data)
@@ -267,11 +234,6 @@ def write_bytes(path: str | Path, data: bytes, *, follow: bool = True) -> None:
     """Write a file under a temporary name, then rename it over an existing file.
 
     A link is followed, or replaced itself if `follow` is false.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; an existing file is then unchanged.
     """
     with written_aside(path, follow=follow) as stream:
         stream.write(data)
@@ -283,11 +245,6 @@ def written_aside(path: str | Path, *, follow: bool = True) -> Iterator[BinaryIO
 
     Pipes and devices such as ``/dev/stdout`` are written to directly. With `follow` false, links,
     pipes and devices are replaced.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written; an existing file is then unchanged.
     """
     try:
         if str(path) in STANDARD_INPUT:

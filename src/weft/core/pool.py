@@ -71,13 +71,7 @@ def cores() -> int:
 
 
 def check_processes(asked: int | None) -> None:
-    """Refuse an invalid number of processes; None is valid and leaves the number open.
-
-    Raises
-    ------
-    InputError
-        If the number is not whole, or is less than 1.
-    """
+    """Refuse an invalid number of processes; None is valid and leaves the number open."""
     if asked is None:
         return
     if not hasattr(asked, "__index__"):
@@ -119,11 +113,6 @@ def run_all(
         Whether all tasks ran; False after a KeyboardInterrupt. In both cases all workers have
         ended.
 
-    Raises
-    ------
-    InputError
-        If the workers die, for example because a script has no main guard.
-
     Notes
     -----
     An exception of a task is raised here and ends the other tasks.
@@ -160,35 +149,23 @@ def run_all(
 
 @dataclass(frozen=True, eq=False)
 class Ended:
-    """The end of a task.
+    """The end of a task."""
 
-    Parameters
-    ----------
-    number
-        Number of the task.
-    value
-        Value that the function returned, unless one of the next three is set.
-    error
-        Exception of the function.
-    over
-        The limit that the task exceeded, so that its worker was ended.
-    died
-        How the workers died on which the task was tried.
-    wall_s
-        Seconds that the task took.
-    memory_bytes
-        Largest resident memory of the worker during the task; 0 if unknown.
-    skipped
-        Whether the task was not begun, on request.
-    """
-
+    #: Number of the task.
     number: int
+    #: Value that the function returned, unless one of the next three is set.
     value: Any = None
+    #: Exception of the function.
     error: BaseException | None = None
+    #: The limit that the task exceeded, so that its worker was ended.
     over: Literal["", "time", "memory"] = ""
+    #: How the workers died on which the task was tried.
     died: str = ""
+    #: Seconds that the task took.
     wall_s: float = 0.0
+    #: Largest resident memory of the worker during the task; 0 if unknown.
     memory_bytes: int = 0
+    #: Whether the task was not begun, on request.
     skipped: bool = False
 
 
@@ -268,11 +245,6 @@ class Workers:
             Number and data of each task; read only as workers become free.
         tick
             Function to call several times a second.
-
-        Raises
-        ------
-        InputError
-            If the workers die before they can begin.
         """
         waiting: deque[int] = deque()
         data: dict[int, bytes] = {}

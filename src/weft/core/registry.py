@@ -406,13 +406,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 
 
 def convert(value: Any, hint: Any, what: str) -> Any:
-    """Convert a value, often text, to an annotated type; a list may be text with commas.
-
-    Raises
-    ------
-    InputError
-        If the value does not fit; the message begins with `what`.
-    """
+    """Convert a value, often text, to an annotated type; a list may be text with commas."""
     if _is_list(hint) and isinstance(value, str | int):
         value = [unquoted(item.strip()) for item in split_quoted(str(value), ",")]
     try:

@@ -26,60 +26,40 @@ _UNIT = re.compile(r"_(bytes|ns)$")
 
 @dataclass(frozen=True)
 class Option:
-    """Further properties of a field of settings: ``Annotated[type, Option(...)]``.
+    """Further properties of a field of settings: ``Annotated[type, Option(...)]``."""
 
-    Parameters
-    ----------
-    key
-        Name in files. Default: name of the field without its unit.
-    flag
-        Name on the command line. Default: the key; None for no option.
-    means
-        Value that a flag without an argument sets.
-    written
-        Type in files and on the command line, if it differs from the type in Python.
-    compared
-        ``names`` or ``texts`` if files and commands take a list, and each item makes separate runs
-        to compare. Commas may separate ``names``, but not ``texts``.
-    plural
-        Second name on the command line; under this name, the option takes several words.
-    levels
-        Levels of detail that have the setting; empty for all.
-    usual
-        The default in words, if it depends on other settings.
-    """
-
+    #: Name in files. Default: name of the field without its unit.
     key: str = ""
+    #: Name on the command line. Default: the key; None for no option.
     flag: str | None = ""
+    #: Value that a flag without an argument sets.
     means: Any = None
+    #: Type in files and on the command line, if it differs from the type in Python.
     written: Any = None
+    #: ``names`` or ``texts`` if files and commands take a list, and each item makes separate runs
+    #: to compare. Commas may separate ``names``, but not ``texts``.
     compared: Literal["", "names", "texts"] = ""
+    #: Second name on the command line; under this name, the option takes several words.
     plural: str = ""
+    #: Levels of detail that have the setting; empty for all.
     levels: tuple[str, ...] = ()
+    #: The default in words, if it depends on other settings.
     usual: str = ""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
+    """One setting."""
 
-    Parameters
-    ----------
-    field, key
-        Name of the setting in Python, and in files.
-    hint, default
-        Type of the setting, and its default (`MISSING` if the setting is required).
-    help
-        Meaning of the setting, in one line.
-    option
-        Other properties of the setting.
-    """
-
+    #: Name of the setting in Python, and in files.
     field: str
     key: str
+    #: Type of the setting, and its default (`MISSING` if the setting is required).
     hint: Any
     default: Any
+    #: Meaning of the setting, in one line.
     help: str
+    #: Other properties of the setting.
     option: Option
 
     @property
@@ -178,20 +158,11 @@ def known_fields(
 
     Parameters
     ----------
-    given
-        Names in Python.
-    known
-        Known settings.
     whose
         Owner of the settings, for messages: ``"the flow level"``.
     elsewhere
         Function from a name to a text about another owner of this setting; an empty text if there
         is none.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown; the message gives the first one.
     """
     names = [item.field for item in known]
     for name in given:
@@ -210,10 +181,6 @@ def document(function: Any, *kinds: type, without: Iterable[str] = ()) -> None:
 
     Parameters
     ----------
-    function
-        The function.
-    kinds
-        Classes that declare the settings.
     without
         Fields that the function does not take.
     """
@@ -288,17 +255,10 @@ def parse_words(words: Iterable[str], known: Mapping[str, Setting], example: str
 
     Parameters
     ----------
-    words
-        The words.
     known
         Key -> setting. Values of a setting with a list may contain commas.
     example
         A setting and its value, for messages.
-
-    Raises
-    ------
-    InputError
-        If text is not NAME=VALUE, a name is unknown, or a name is given twice.
     """
     parsed: dict[str, str] = {}
     names = ", ".join(known)

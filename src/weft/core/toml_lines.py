@@ -27,8 +27,6 @@ def line_of(text: str, path: KeyPath) -> int | None:
 
     Parameters
     ----------
-    text
-        A valid TOML file.
     path
         Path of the key. If the key is not in the file, the line of the longest known part of its
         path is returned.

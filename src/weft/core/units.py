@@ -48,13 +48,7 @@ _RATE = re.compile(r"(?:(\d{1,2})x)?([A-Za-z]+\d{0,2})", re.ASCII)
 
 @cache
 def rate_code(text: str) -> int:
-    """Return the index in `RATE_NAMES` of a rate such as ``4xQDR``; ``HDR`` alone means 4xHDR.
-
-    Raises
-    ------
-    InputError
-        If the text is not an InfiniBand rate.
-    """
+    """Return the index in `RATE_NAMES` of a rate such as ``4xQDR``; ``HDR`` alone means 4xHDR."""
     match = _RATE.fullmatch(text.strip())
     if match:
         name = f"{int(match[1] or 4)}x{match[2].upper()}"

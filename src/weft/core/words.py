@@ -58,13 +58,7 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Remove the quotes of `quoted`, if there are any.
-
-    Raises
-    ------
-    InputError
-        If text follows the closing quote.
-    """
+    """Remove the quotes of `quoted`, if there are any."""
     if not text.startswith('"'):
         return text
     match = _QUOTED.fullmatch(text)
@@ -78,18 +72,9 @@ def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterato
 
     Parameters
     ----------
-    text
-        Text to split.
-    separators
-        Separator characters.
     opening
         A quote opens at the start of the text and after one of these characters or of
         `separators`, with or without spaces between; elsewhere it is an ordinary character.
-
-    Raises
-    ------
-    InputError
-        If a quote is not closed.
     """
     start = at = 0
     opens = True
@@ -107,13 +92,7 @@ def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterato
 
 
 def quote_end(text: str, start: int) -> int:
-    """Return the index after the closing quote of the quote that opens at `start`.
-
-    Raises
-    ------
-    InputError
-        If the quote is not closed.
-    """
+    """Return the index after the closing quote of the quote that opens at `start`."""
     match = _QUOTED.match(text, start)
     if match is None:
         raise InputError(f"{text}: the quote before {text[start + 1 : start + 21]!r} is not closed")

@@ -380,12 +380,6 @@ def _one_or_more(things: int | str | Iterable[int | str]) -> Iterable[int | str]
 
 
 def check_fabric(value: object) -> None:
-    """Check that a value is a `Fabric` and not, for example, its spec.
-
-    Raises
-    ------
-    InputError
-        If the value is not a `Fabric`; the message shows it.
-    """
+    """Check that a value is a `Fabric` and not, for example, its spec."""
     if not isinstance(value, Fabric):
         raise InputError(f"expected a Fabric, as weft.fabric(…) returns, not {value!r}")

@@ -22,35 +22,26 @@ class SwitchGraph(FrozenArrays):
 
     A *row* is a node that owns a forwarding table: switch ``s`` is row ``s``, and forwarding hosts
     follow. Destination numbers are the fabric's: endpoints, then switches.
-
-    Parameters
-    ----------
-    row_node, node_row
-        int32 [rows], int32 [nodes]: node of each row, and row of each node, -1 for no row.
-    row_base, row_link
-        int32 [rows + 1] and int32: the link that leaves row ``r`` by port ``p`` is
-        ``row_link[row_base[r] + p]``, or -1 if there is none. Port 0 stands for the row itself.
-    link_row
-        int32 [links]: row at the head of the link, -1 if the node there does not forward.
-    destination_row
-        int32 [destinations]: the destination itself if it is a row, else the row to which it is
-        attached; -1 if it has no cable to a row.
-    destination_link
-        int32 [destinations]: link from `destination_row` to the destination; -1 if the destination
-        is a row or has no cable to a row.
-    edge_offset, edge_row, edge_link, edge_port
-        int32 [rows + 1], then int32 [edges] each: edges ``edge_offset[r]`` to
-        ``edge_offset[r + 1] - 1`` leave row ``r``, in ascending order of port; head row, link and
-        port of each edge. An edge is a link from one row to another.
     """
 
+    #: int32 [rows], int32 [nodes]: node of each row, and row of each node, -1 for no row.
     row_node: NDArray[np.int32]
     node_row: NDArray[np.int32]
+    #: int32 [rows + 1] and int32: the link that leaves row ``r`` by port ``p`` is
+    #: ``row_link[row_base[r] + p]``, or -1 if there is none. Port 0 stands for the row itself.
     row_base: NDArray[np.int32]
     row_link: NDArray[np.int32]
+    #: int32 [links]: row at the head of the link, -1 if the node there does not forward.
     link_row: NDArray[np.int32]
+    #: int32 [destinations]: the destination itself if it is a row, else the row to which it is
+    #: attached; -1 if it has no cable to a row.
     destination_row: NDArray[np.int32]
+    #: int32 [destinations]: link from `destination_row` to the destination; -1 if the destination
+    #: is a row or has no cable to a row.
     destination_link: NDArray[np.int32]
+    #: int32 [rows + 1], then int32 [edges] each: edges ``edge_offset[r]`` to ``edge_offset[r + 1] -
+    #: 1`` leave row ``r``, in ascending order of port; head row, link and port of each edge. An
+    #: edge is a link from one row to another.
     edge_offset: NDArray[np.int32]
     edge_row: NDArray[np.int32]
     edge_link: NDArray[np.int32]

@@ -37,13 +37,7 @@ class Judged(Settings):
     without: str | None = None
 
     def of(self, fabric: Fabric) -> Fabric:
-        """Return the fabric in which the other hosts have paths, but no traffic.
-
-        Raises
-        ------
-        InputError
-            If a host does not exist, no host is left, or hosts forward packets.
-        """
+        """Return the fabric in which the other hosts have paths, but no traffic."""
         if self.hosts is None and self.without is None:
             return fabric
         if fabric.forwards[fabric.host_nodes].any():
@@ -66,13 +60,7 @@ def _numbers(fabric: Fabric, names: str) -> NDArray[np.int64]:
 
 
 def host_named(fabric: Fabric, name: str) -> int:
-    """Return the number of the host of this name or GUID.
-
-    Raises
-    ------
-    InputError
-        When there is no such host, or the name is that of a switch or an auxiliary adapter.
-    """
+    """Return the number of the host of this name or GUID."""
     try:
         node = fabric.find_node(name)
     except InputError:
@@ -91,13 +79,7 @@ def host_named(fabric: Fabric, name: str) -> int:
 
 
 def hosts_named(fabric: Fabric, name: str) -> list[int]:
-    """Return the number of the host of this name or GUID, or of all hosts of this machine.
-
-    Raises
-    ------
-    InputError
-        In the cases of `host_named`, except for the name of a machine.
-    """
+    """Return the number of the host of this name or GUID, or of all hosts of this machine."""
     try:
         return [host_named(fabric, name)]
     except InputError:

@@ -79,13 +79,7 @@ def fabric(
 
 
 def check_source(source: str) -> None:
-    """Refuse a text that is neither an existing file nor a valid spec; read and build nothing.
-
-    Raises
-    ------
-    InputError
-        As in `fabric`, except for errors in files and parameters that are impossible together.
-    """
+    """Refuse a text that is neither an existing file nor a valid spec; read and build nothing."""
     if not is_source(source):
         _check_family(source)
         check_spec(source)

@@ -51,13 +51,7 @@ def _subset(
 
 
 def with_hosts(fabric: FabricArrays, number: int) -> Parts:
-    """Return the fabric with this number of its hosts, chosen at even distances.
-
-    Raises
-    ------
-    InputError
-        If the fabric has fewer hosts, fewer than two are wanted, or hosts forward.
-    """
+    """Return the fabric with this number of its hosts, chosen at even distances."""
     if not 2 <= number <= fabric.num_hosts:
         raise InputError(
             f"attached must be at least 2 and at most {fabric.num_hosts:,}, the number of hosts, "

@@ -17,21 +17,14 @@ LISTED_USERS = 200
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Flows on a link, summed by source, by destination or by both, most flows first.
+    """Flows on a link, summed by source, by destination or by both, most flows first."""
 
-    Parameters
-    ----------
-    nodes
-        int64 [entries, 1 or 2]: source, destination, or both. Each is a host, or a switch that
-        stands for its hosts.
-    flows
-        int64 [entries]: number of flows of each entry.
-    count
-        Number of entries before the list was cut to `LISTED_USERS`.
-    """
-
+    #: int64 [entries, 1 or 2]: source, destination, or both. Each is a host, or a switch that
+    #: stands for its hosts.
     nodes: NDArray[np.int64]
+    #: int64 [entries]: number of flows of each entry.
     flows: NDArray[np.int64]
+    #: Number of entries before the list was cut to `LISTED_USERS`.
     count: int
 
     @classmethod
@@ -79,98 +72,64 @@ class LinkUsers:
 
 @dataclass(frozen=True, eq=False)
 class PatternRun:
-    """Loads of one engine and one traffic pattern.
+    """Loads of one engine and one traffic pattern."""
 
-    Parameters
-    ----------
-    engine, pattern
-        Name of the engine, and name of the pattern.
-    flows
-        float64 [links]: number of flows on each link.
-    load
-        float64 [links]: flows divided by the link's rate, which is relative to the fastest host
-        cable.
-    users
-        Link -> flows that cross it, for the most loaded links.
-    unrouted_share
-        Share of the pattern's flows that have no path.
-    no_users
-        Why the flows on links are unknown; empty if they are known.
-    """
-
+    #: Name of the engine, and name of the pattern.
     engine: str
     pattern: str
+    #: float64 [links]: number of flows on each link.
     flows: NDArray[np.float64]
+    #: float64 [links]: flows divided by the link's rate, which is relative to the fastest host
+    #: cable.
     load: NDArray[np.float64]
+    #: Link -> flows that cross it, for the most loaded links.
     users: Mapping[int, LinkUsers] = field(default_factory=dict)
+    #: Share of the pattern's flows that have no path.
     unrouted_share: float = 0.0
+    #: Why the flows on links are unknown; empty if they are known.
     no_users: str = ""
 
 
 @dataclass(frozen=True)
 class EngineVerdict:
-    """Verdict on one engine.
+    """Verdict on one engine."""
 
-    Parameters
-    ----------
-    name, summary
-        The engine and its one-line description.
-    refusal
-        Why the engine does not fit the fabric; empty if it fits.
-    ok
-        Whether its routes are valid.
-    findings
-        Findings of the validator and notes of the engine, one per line.
-    cells
-        Column -> text, in the order of the page's columns; empty if the engine does not fit.
-    """
-
+    #: The engine and its one-line description.
     name: str
     summary: str
+    #: Why the engine does not fit the fabric; empty if it fits.
     refusal: str = ""
+    #: Whether its routes are valid.
     ok: bool = False
+    #: Findings of the validator and notes of the engine, one per line.
     findings: tuple[str, ...] = ()
+    #: Column -> text, in the order of the page's columns; empty if the engine does not fit.
     cells: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A comparison.
+    """A comparison."""
 
-    Parameters
-    ----------
-    fabric
-        The fabric.
-    title
-        Heading.
-    facts
-        (name, value) of the fabric: hosts, switches, cables, rates, diameter.
-    columns
-        Column of the engine table -> its meaning and unit.
-    engines
-        Verdicts in the order of the table, best first.
-    patterns
-        Pattern -> one-line description, or why it does not fit the fabric.
-    runs
-        Runs of engines and patterns that fit.
-    notes
-        Notes on the method, such as options and seeds.
-    answer
-        The best engine and the reasons; empty if there is none.
-    best
-        The best engine, with which the page opens. If empty, the page opens with the first engine.
-    faults
-        Rows of the table of faults of the fabric.
-    """
-
+    #: The fabric.
     fabric: Fabric
+    #: Heading.
     title: str
+    #: (name, value) of the fabric: hosts, switches, cables, rates, diameter.
     facts: tuple[tuple[str, str], ...]
+    #: Column of the engine table -> its meaning and unit.
     columns: Mapping[str, str]
+    #: Verdicts in the order of the table, best first.
     engines: tuple[EngineVerdict, ...]
+    #: Pattern -> one-line description, or why it does not fit the fabric.
     patterns: Mapping[str, str]
+    #: Runs of engines and patterns that fit.
     runs: tuple[PatternRun, ...]
+    #: Notes on the method, such as options and seeds.
     notes: tuple[str, ...] = ()
+    #: The best engine and the reasons; empty if there is none.
     answer: str = ""
+    #: The best engine, with which the page opens. If empty, the page opens with the first engine.
     best: str = ""
+    #: Rows of the table of faults of the fabric.
     faults: tuple[Mapping[str, Any], ...] = ()

@@ -31,11 +31,6 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
         Times of each hop in ns: when a packet could have left without contention, when it left, how
         long it waited, how much of this wait was behind other packets of its queue, and when its
         last byte left.
-
-    Raises
-    ------
-    InputError
-        If the message was not traced, or no message was.
     """
     hops = result.hops()
     if message is not None:

@@ -42,12 +42,8 @@ def plot_key(
 
     Parameters
     ----------
-    key
-        The key.
     title
         Heading; by default, what the key guarantees.
-    size_inches
-        Width and height.
 
     Returns
     -------

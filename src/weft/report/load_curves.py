@@ -58,11 +58,6 @@ def load_curves(
     -------
     NotebookFigure
         A matplotlib figure.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw, or there is not one label per curve.
     """
     from matplotlib.lines import Line2D
 
@@ -136,13 +131,6 @@ def write_load_curves(
     ----------
     sweeps, labels
         As for `load_curves`.
-    path
-        The file.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw, the suffix is unknown, or the file cannot be written.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:

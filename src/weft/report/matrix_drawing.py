@@ -33,43 +33,32 @@ MOST_SWITCHES = 4000
 
 @dataclass(frozen=True, eq=False)
 class MatrixDrawing:
-    """Rectangles of a congestion matrix; x to the right, y upwards, the top left corner is (0, 0).
+    """Rectangles of a congestion matrix; x to the right, y upwards, the top left is (0, 0)."""
 
-    Parameters
-    ----------
-    node, x, y, width, height
-        [blocks]: node of each switch, left and upper end, width and height of its block.
-    centre_y
-        float64 [blocks]: upper end of the cell of the switch, which is `CENTRE` high.
-    switch_wait_ns, switch_share
-        float64 [blocks]: wait of each switch, and its share.
-    link, block, cell_x, cell_y, cell_width
-        [cells]: link and block of each cell, its left and upper end, and its width. Cells are
-        `CELL` high, and in the order of the blocks.
-    wait_ns, share
-        float64 [cells]: wait of each link, and its share.
-    labels
-        Text, left end and lower end of the label of each row.
-    notes
-        Notes on omitted switches.
-    """
-
+    #: [blocks]: node of each switch, left and upper end, width and height of its block.
     node: NDArray[np.int32]
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     width: NDArray[np.float64]
     height: NDArray[np.float64]
+    #: float64 [blocks]: upper end of the cell of the switch, which is `CENTRE` high.
     centre_y: NDArray[np.float64]
+    #: float64 [blocks]: wait of each switch, and its share.
     switch_wait_ns: NDArray[np.float64]
     switch_share: NDArray[np.float64]
+    #: [cells]: link and block of each cell, its left and upper end, and its width. Cells are `CELL`
+    #: high, and in the order of the blocks.
     link: NDArray[np.int32]
     block: NDArray[np.int32]
     cell_x: NDArray[np.float64]
     cell_y: NDArray[np.float64]
     cell_width: NDArray[np.float64]
+    #: float64 [cells]: wait of each link, and its share.
     wait_ns: NDArray[np.float64]
     share: NDArray[np.float64]
+    #: Text, left end and lower end of the label of each row.
     labels: list[tuple[str, float, float]]
+    #: Notes on omitted switches.
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -149,8 +138,6 @@ class _Row:
 
         Parameters
         ----------
-        across
-            Blocks in a line.
         left, top
             Left end of the lines, and upper end of the first.
         before

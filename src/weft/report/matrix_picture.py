@@ -64,11 +64,6 @@ def plot_congestion_matrix(
     -------
     NotebookFigure
         A matplotlib figure, which notebooks show; its `write` makes a file.
-
-    Raises
-    ------
-    InputError
-        If the table lacks a column of a congestion matrix, or is empty.
     """
     missing = [name for name in CONGESTION_MATRIX_COLUMNS if name not in matrix.columns]
     if missing:

@@ -30,8 +30,6 @@ def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str
     ----------
     arrays
         One-dimensional arrays of a type in `_TYPES`.
-    values
-        Values of JSON types.
     """
     # The length of the head depends on the offsets in it, so it is padded to a fixed length.
     body = bytearray()

@@ -52,8 +52,6 @@ def plot_fabric(
 
     Parameters
     ----------
-    fabric
-        The fabric.
     load
         float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
     title
@@ -65,18 +63,11 @@ def plot_fabric(
         if there are none, other links are.
     most
         Load of the last colour, unless the largest load exceeds it.
-    size_inches
-        Width and height.
 
     Returns
     -------
     NotebookFigure
         A matplotlib figure, which notebooks show; its `write` makes a file.
-
-    Raises
-    ------
-    InputError
-        If `load` does not have one finite, non-negative number per link.
     """
     loads = np.zeros(fabric.num_links) if load is None else np.asarray(load, dtype=np.float64)
     if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:

@@ -34,8 +34,6 @@ def policy(style: str, script: str, *, connects: bool = False) -> str:
 
     Parameters
     ----------
-    style, script
-        Texts of the elements.
     connects
         Whether the script may send requests to the server of the page.
     """

@@ -39,24 +39,16 @@ PARTS = 250
 
 @dataclass
 class Moments:
-    """Snapshots that the page shows (its frames), and the intervals before them.
+    """Snapshots that the page shows (its frames), and the intervals before them."""
 
-    Parameters
-    ----------
-    chosen
-        int64 [frames]: indices of the snapshots.
-    begin_ps, end_ps
-        int64 [frames]: beginning of each interval, and time of the snapshot at its end.
-    active
-        int64 [active links]: links that carried or buffered packets.
-    notes
-        Notes on omitted data.
-    """
-
+    #: int64 [frames]: indices of the snapshots.
     chosen: NDArray[np.int64]
+    #: int64 [frames]: beginning of each interval, and time of the snapshot at its end.
     begin_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
+    #: int64 [active links]: links that carried or buffered packets.
     active: NDArray[np.int64]
+    #: Notes on omitted data.
     notes: list[str] = field(default_factory=list)
 
 

@@ -73,15 +73,8 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
 
     Parameters
     ----------
-    result
-        A run with snapshots.
     title
         Heading. Default: the workload and the fabric.
-
-    Raises
-    ------
-    InputError
-        If the run has fewer than two snapshots.
     """
     fabric, shots = result.fabric, snapshots_of(result)
     matrix = result.congestion_matrix()

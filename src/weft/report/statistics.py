@@ -48,29 +48,21 @@ class Average(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Points compared with a reference, [points].
+    """Points compared with a reference, [points]."""
 
-    Parameters
-    ----------
-    ratio, low, high
-        Ratio to the reference and the ends of its interval: geometric means, by the mean of the
-        differences of logarithms. NaN if a value is not positive; the ends are NaN too without
-        a test.
-    p
-        p-value of a two-sided t-test of no difference, of logarithms if there is a ratio, else of
-        the values; NaN without a test.
-    test
-        ``paired`` (by seed, if two seeds are common), ``Welch``, or empty: without repeated runs,
-        or without variation, of which Student's distribution says nothing.
-    number
-        Number of common seeds of a paired test, else of values of both together.
-    """
-
+    #: Ratio to the reference and the ends of its interval: geometric means, by the mean of the
+    #: differences of logarithms. NaN if a value is not positive; the ends are NaN too without a
+    #: test.
     ratio: Array
     low: Array
     high: Array
+    #: p-value of a two-sided t-test of no difference, of logarithms if there is a ratio, else of
+    #: the values; NaN without a test.
     p: Array
+    #: ``paired`` (by seed, if two seeds are common), ``Welch``, or empty: without repeated runs, or
+    #: without variation, of which Student's distribution says nothing.
     test: NDArray[np.str_]
+    #: Number of common seeds of a paired test, else of values of both together.
     number: NDArray[np.int64]
 
 
@@ -147,8 +139,6 @@ def holm(p: Array, family: int = 0) -> Array:
 
     Parameters
     ----------
-    p
-        The p-values.
     family
         Number of tests of which these are a part, such as those of all pairs if each p-value
         compares with the best. Default: their own number.
@@ -200,8 +190,6 @@ def pareto_front(x: Array, y: Array, lower_x: bool, lower_y: bool) -> NDArray[np
     ----------
     x, y
         float64 [points]; points with NaN are not on the front.
-    lower_x, lower_y
-        Whether lower values are better.
     """
     at = np.stack([x if lower_x else -x, y if lower_y else -y])
     front = np.zeros(at.shape[1], dtype=bool)

@@ -49,17 +49,10 @@ def write_figures(made: Summary, folder: Path, measures: tuple[Measure, ...]) ->
 
     Parameters
     ----------
-    made
-        The study.
     folder
         An existing folder.
     measures
         Measures of which figures are drawn.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written.
     """
     written = []
     with matplotlib.rc_context(_STYLE):

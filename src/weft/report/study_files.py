@@ -35,8 +35,6 @@ def write_study_files(data: StudyData, folder: str | Path) -> list[Path]:
 
     Parameters
     ----------
-    data
-        The study.
     folder
         The folder; it is created if it does not exist.
 
@@ -44,11 +42,6 @@ def write_study_files(data: StudyData, folder: str | Path) -> list[Path]:
     -------
     list of Path
         The files.
-
-    Raises
-    ------
-    InputError
-        If the study has no runs or no measures, or a file cannot be written.
     """
     made, into = summary(data), make_folder(folder)
     tables = {
@@ -83,8 +76,6 @@ def latex_table(
 
     Parameters
     ----------
-    headings, rows
-        Texts, which are escaped.
     alignment
         A letter for each column: l, r or c.
     caption

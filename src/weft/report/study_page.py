@@ -74,22 +74,10 @@ METHOD = (
 def write_study_page(data: StudyData, path: str | Path) -> int:
     """Write a page that reports a study, atomically.
 
-    Parameters
-    ----------
-    data
-        The study.
-    path
-        The HTML file.
-
     Returns
     -------
     int
         Size of the file in bytes.
-
-    Raises
-    ------
-    InputError
-        If the study has no runs or no measures, or the file cannot be written.
     """
     text = render_study(data)
     write_text(path, text)

@@ -136,47 +136,32 @@ UNFINISHED_COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Statistics of a study.
+    """Statistics of a study."""
 
-    Parameters
-    ----------
-    data
-        The study.
-    axes
-        Axes with more than one value, and their values.
-    values
-        Measure -> float64 [points, seeds]: values of complete runs that count, else NaN.
-    fixed
-        Measure -> bool [points]: whether nothing random differs; the value is then that of all
-        seeds.
-    excluded
-        Measure -> int64 [points]: complete runs whose value does not count.
-    cut
-        Measure -> bool [points]: whether runs are excluded or ended by a limit, so that the others
-        may be better than all would be.
-    at
-        int64 [points, axes]: index of each point's value of each axis.
-    labels
-        Label of each point: its values of `axes`.
-    notes
-        Note on runs without a result of each point; empty if all are complete.
-    keys
-        Keys of the complete runs of each point.
-    points, best, effects, unfinished
-        Tables of the axes and `POINT_COLUMNS`, of `BEST_COLUMNS`, `EFFECT_COLUMNS` and
-        `UNFINISHED_COLUMNS`.
-    """
-
+    #: The study.
     data: StudyData
+    #: Axes with more than one value, and their values.
     axes: Mapping[str, tuple[str, ...]]
+    #: Measure -> float64 [points, seeds]: values of complete runs that count, else NaN.
     values: Mapping[str, Array]
+    #: Measure -> bool [points]: whether nothing random differs; the value is then that of all
+    #: seeds.
     fixed: Mapping[str, NDArray[np.bool_]]
+    #: Measure -> int64 [points]: complete runs whose value does not count.
     excluded: Mapping[str, NDArray[np.int64]]
+    #: Measure -> bool [points]: whether runs are excluded or ended by a limit, so that the others
+    #: may be better than all would be.
     cut: Mapping[str, NDArray[np.bool_]]
+    #: int64 [points, axes]: index of each point's value of each axis.
     at: NDArray[np.int64]
+    #: Label of each point: its values of `axes`.
     labels: tuple[str, ...]
+    #: Note on runs without a result of each point; empty if all are complete.
     notes: tuple[str, ...]
+    #: Keys of the complete runs of each point.
     keys: tuple[tuple[str, ...], ...]
+    #: Tables of the axes and `POINT_COLUMNS`, of `BEST_COLUMNS`, `EFFECT_COLUMNS` and
+    #: `UNFINISHED_COLUMNS`.
     points: pl.DataFrame
     best: pl.DataFrame
     effects: pl.DataFrame
@@ -229,19 +214,12 @@ def chosen(
 
     Parameters
     ----------
-    data
-        The study.
     measures
         Names of measures, the main one first. Default: all.
     baseline
         As `StudyData.baseline`. Default: that of the study.
     where
         Axis -> values of the runs that remain. Default: all.
-
-    Raises
-    ------
-    InputError
-        If a name or value is unknown, or no run remains.
     """
     known = {measure.name: measure for measure in data.measures}
     for name in measures:
@@ -276,13 +254,7 @@ def chosen(
 
 
 def summary(data: StudyData) -> Summary:
-    """Return the statistics of a study.
-
-    Raises
-    ------
-    InputError
-        If the study has no runs or no measures.
-    """
+    """Return the statistics of a study."""
     if data.runs.is_empty() or not data.measures:
         what = "measures" if len(data.runs) else "runs"
         raise InputError(f"{data.title or 'the study'} has no {what}")

@@ -31,20 +31,13 @@ STATISTICS = (
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Links that statistics and curves cover.
+    """Links that statistics and curves cover."""
 
-    Parameters
-    ----------
-    links
-        int64: the links, ascending.
-    name
-        Name of these links in texts.
-    all_links
-        Whether these are all usable links, because no link is between switches.
-    """
-
+    #: int64: the links, ascending.
     links: NDArray[np.int64]
+    #: Name of these links in texts.
     name: str
+    #: Whether these are all usable links, because no link is between switches.
     all_links: bool
 
 

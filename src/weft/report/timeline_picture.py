@@ -53,18 +53,11 @@ def plot_timelines(
         at most `MAX_MESSAGES`.
     title
         Heading; empty for none.
-    size_inches
-        Width and height.
 
     Returns
     -------
     NotebookFigure
         A matplotlib figure, which notebooks show; its `write` makes a file.
-
-    Raises
-    ------
-    InputError
-        If the ranks or the interval do not exist.
     """
     work = result.workload
     first, last = ranks or (0, work.num_ranks - 1)

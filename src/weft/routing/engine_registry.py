@@ -108,13 +108,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
 
 
 def never_deadlocks(spec: str) -> bool:
-    """Return whether an engine with its options is designed to be deadlock-free on any fabric.
-
-    Raises
-    ------
-    InputError
-        If the engine or an option is unknown, or a value is invalid.
-    """
+    """Return whether an engine with its options is designed to be deadlock-free on any fabric."""
     entry, given = _engines.parse(spec)
     bound = _engines.bind(entry, given)
     unsafe = entry.facts.get("deadlock_with", {})
@@ -124,13 +118,7 @@ def never_deadlocks(spec: str) -> bool:
 
 
 def check_lmc(fabric: Fabric, lmc: int) -> None:
-    """Check that an LMC is in InfiniBand's range.
-
-    Raises
-    ------
-    InputError
-        If `lmc` is not 0 to 7.
-    """
+    """Check that an LMC is in InfiniBand's range."""
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
@@ -208,15 +196,11 @@ def fill_balanced(
 
     Parameters
     ----------
-    fabric
-        Fabric to route.
     table
         Table from `empty_table`, changed in place.
     edge_up
         uint8 [edges]: 1 for edges that go up, to allow only up*/down* paths; None for any minimal
         path.
-    lmc
-        LMC of the table.
     passes
         Number of times that each destination's tree is chosen. The first pass takes only the loads
         of earlier trees into account, each later pass the loads of all other trees.
@@ -363,13 +347,7 @@ def fill(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> None:
-    """Fill tables, balanced by flows or as by OpenSM; `edge_up` only applies to ``flows``.
-
-    Raises
-    ------
-    InputError
-        If passes is below 1.
-    """
+    """Fill tables, balanced by flows or as by OpenSM; `edge_up` only applies to ``flows``."""
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "flows":

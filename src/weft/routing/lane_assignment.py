@@ -44,13 +44,7 @@ EASY_WORK = 8
 
 
 def check_vls(max_vls: int) -> None:
-    """Check that a number of lanes is in InfiniBand's range.
-
-    Raises
-    ------
-    InputError
-        If `max_vls` is not 1 to 15.
-    """
+    """Check that a number of lanes is in InfiniBand's range."""
     if not 1 <= max_vls <= MOST_VLS:
         raise InputError(f"max_vls must be 1 to {MOST_VLS}, not {max_vls}")
 
@@ -84,12 +78,8 @@ def assign_lanes(
 
     Parameters
     ----------
-    fabric
-        Fabric of the tables.
     table
         Table as in `TableRoutes`, uint8 or uint16 [destinations << lmc, rows].
-    lmc
-        LMC of the table.
     max_vls
         Number of available lanes, 1 to 15.
     management
@@ -108,8 +98,6 @@ def assign_lanes(
     NotApplicable
         If the search finds no assignment to `max_vls` lanes; the message says how many are needed,
         as far as was searched.
-    InputError
-        If `max_vls` is out of range, or the tables have a forwarding loop.
     """
     check_vls(max_vls)
     paths = Paths.of(fabric, table, lmc, management)
@@ -136,27 +124,18 @@ def edges_back(fabric: Fabric) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths of a table that need lanes; LIDs with equal paths are included once.
+    """The paths of a table that need lanes; LIDs with equal paths are included once."""
 
-    Parameters
-    ----------
-    fabric, table
-        The fabric and its table.
-    lids
-        int64: LIDs of the included destinations, as indices in the table.
-    lines
-        int32: the first LID of each set of LIDs with equal paths.
-    line_of
-        int64: for each of `lids`, the index in `lines` of the LID with the same paths.
-    counts
-        uint8 [rows]: 1 if the paths from a row are included.
-    """
-
+    #: The fabric and its table.
     fabric: Fabric
     table: NDArray[np.unsignedinteger[Any]]
+    #: int64: LIDs of the included destinations, as indices in the table.
     lids: NDArray[np.int64]
+    #: int32: the first LID of each set of LIDs with equal paths.
     lines: NDArray[np.int32]
+    #: int64: for each of `lids`, the index in `lines` of the LID with the same paths.
     line_of: NDArray[np.int64]
+    #: uint8 [rows]: 1 if the paths from a row are included.
     counts: NDArray[np.uint8]
 
     @classmethod

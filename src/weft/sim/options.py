@@ -225,14 +225,7 @@ class RunSettings(Settings):
 
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:
-        """Return the settings of a run at one level, checked against its options.
-
-        Raises
-        ------
-        InputError
-            If the level does not have an option of a given name (the message names the levels that
-            have it), or a value is invalid.
-        """
+        """Return the settings of a run at one level, checked against its options."""
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_with)
         chosen = cls(**given)
@@ -258,13 +251,7 @@ class RunSettings(Settings):
 
     @property
     def keys(self) -> KeyRules | None:
-        """How the run uses routing keys; None if its policy uses none.
-
-        Raises
-        ------
-        InputError
-            If `scheduler` is given with a policy without a scheduler.
-        """
+        """How the run uses routing keys; None if its policy uses none."""
         spec = self.policy or NO_CHOICE
         if self.scheduler:
             if spec.partition(":")[0] != "nrk":
@@ -320,13 +307,7 @@ def levels_with(name: str) -> str:
 
 
 def check_level(level: object) -> Level:
-    """Return a level of detail, checked.
-
-    Raises
-    ------
-    InputError
-        If there is no level of that name.
-    """
+    """Return a level of detail, checked."""
     if level not in LEVELS:
         raise InputError(f"unknown level {level!r}; there are {', '.join(LEVELS)}")
     return level
@@ -344,13 +325,7 @@ def has_policy(level: Level, policy: str) -> bool:
 
 
 def check_policy(level: Level, policy: str) -> None:
-    """Refuse a policy that a level does not have, and wrong options.
-
-    Raises
-    ------
-    InputError
-        If there is no such policy, or an option is wrong.
-    """
+    """Refuse a policy that a level does not have, and wrong options."""
     if level == "flit":
         if policy == NO_CHOICE:
             return

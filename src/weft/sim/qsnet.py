@@ -34,54 +34,39 @@ NETWORK_NS = 200.0
 class QsNet(Settings):
     """Description of a QsNET, with the default values of Elan3 and Elite.
 
-    Parameters
-    ----------
-    payload_bytes
-        Largest payload of a packet: five transactions of 64 bytes.
-    overhead_bytes
-        Other bytes of a packet: routing information, headers of transactions, checks and EOP.
-    flit_bytes
-        Size of a flit.
-    link_gbps
-        Rate of each direction of a link: 400 MB/s.
-    channels
-        Virtual channels of each direction of a link.
-    fifo_flits
-        Flits that the buffer of a virtual channel holds.
-    flow_through_ns
-        Latency of a switch, for flits and for acknowledgements.
-    memory
-        Memory of the communication buffers: of the adapter (``elan``), or ``main`` memory, which
-        the adapter reaches over a 33 MHz PCI bus.
-    library
-        Library that posts and completes messages. ``mpi`` matches tags on the adapter's thread
-        processor.
-    window
-        Packets that an adapter has under way. As each has a virtual channel of the adapter's link,
-        the next packet is sent while the last one waits for its acknowledgement.
-    turn_packets
-        Packets that a message sends before the adapter turns to the next message that waits there:
-        the length of time slices of DMA, which the paper does not print.
-    ageing_ns
-        Time by which packets of high priority count as older.
-
     Raises
     ------
     InputError
         If a value is out of range.
     """
 
+    #: Largest payload of a packet: five transactions of 64 bytes.
     payload_bytes: Annotated[Bytes, Field(ge=1)] = 320
+    #: Other bytes of a packet: routing information, headers of transactions, checks and EOP.
     overhead_bytes: Annotated[Bytes, Field(ge=2)] = 58
+    #: Size of a flit.
     flit_bytes: Annotated[Bytes, Field(ge=1, le=64)] = 2
+    #: Rate of each direction of a link: 400 MB/s.
     link_gbps: Annotated[Number, Field(gt=0)] = 3.2
+    #: Virtual channels of each direction of a link.
     channels: Annotated[Whole, Field(ge=1, le=MOST_LANES)] = 2
+    #: Flits that the buffer of a virtual channel holds.
     fifo_flits: Annotated[Whole, Field(ge=1, le=MOST_PLACES)] = 128
+    #: Latency of a switch, for flits and for acknowledgements.
     flow_through_ns: Nanoseconds = 35.0
+    #: Memory of the communication buffers: of the adapter (``elan``), or ``main`` memory, which the
+    #: adapter reaches over a 33 MHz PCI bus.
     memory: Memory = "elan"
+    #: Library that posts and completes messages. ``mpi`` matches tags on the adapter's thread
+    #: processor.
     library: Library = "elan3lib"
+    #: Packets that an adapter has under way. As each has a virtual channel of the adapter's link,
+    #: the next packet is sent while the last one waits for its acknowledgement.
     window: Annotated[Whole, Field(ge=1, le=MOST_LANES)] = 2
+    #: Packets that a message sends before the adapter turns to the next message that waits there:
+    #: the length of time slices of DMA, which the paper does not print.
     turn_packets: Annotated[Whole, Field(ge=1, lt=2**31)] = 51
+    #: Time by which packets of high priority count as older.
     ageing_ns: Nanoseconds = 100_000.0
 
     @property

@@ -26,20 +26,13 @@ Fail = Callable[..., InputError]
 
 @dataclass(frozen=True)
 class Axis:
-    """Values that vary together.
+    """Values that vary together."""
 
-    Parameters
-    ----------
-    paths
-        Path of each key; a variable is ``("$name",)``.
-    whole
-        Path of the list of each key in the file.
-    labels, values, where
-        Label, value, and path in the file of each key, position by position.
-    """
-
+    #: Path of each key; a variable is ``("$name",)``.
     paths: tuple[Path, ...]
+    #: Path of the list of each key in the file.
     whole: tuple[KeyPath, ...]
+    #: Label, value, and path in the file of each key, position by position.
     labels: tuple[tuple[str, ...], ...]
     values: tuple[tuple[Any, ...], ...]
     where: tuple[tuple[KeyPath, ...], ...]
@@ -76,19 +69,10 @@ def read_axes(
 
     Parameters
     ----------
-    product, zips
-        Tables of a study.
     keys
         Keys of the command, as given.
-    model
-        Model of these keys.
     fail
         Function from a message and a path in the file to an error.
-
-    Raises
-    ------
-    InputError
-        If an axis is wrong.
     """
     reader = _Reader(keys, model, fail)
     for column in reader.columns(product, ("study", "product")):
@@ -294,8 +278,6 @@ def set_key(keys: dict[str, Any], path: Path, value: Any, *, new: bool = False) 
     path
         Path of the key. An item of a list of tables is known by its name, or left out if there is
         one item only.
-    value
-        The value.
     new
         Whether the key must not be there.
 

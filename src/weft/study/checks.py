@@ -330,8 +330,6 @@ def with_seed(text: str, seed: int, *registries: Registry) -> str:
     ----------
     text
         Spec such as ``random`` or ``random-permutation:share=0.5``.
-    seed
-        The seed.
     registries
         Registries that may know the name; the first that does counts.
     """
@@ -346,12 +344,8 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
 
     Parameters
     ----------
-    parameters
-        Parameters of a run.
     given
         Keys as the file gives them; seeds among these stay.
-    seed
-        The seed.
     """
     changed = dict(parameters)
     if "fabric" in changed:

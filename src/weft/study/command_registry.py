@@ -100,14 +100,8 @@ def repeated(
 
     Parameters
     ----------
-    name
-        Name of the command.
-    parameters
-        Parameters of the run.
     given
         Keys as the file gives them.
-    seed
-        The seed.
     """
     facts = study_command[name].facts
     changed: dict[str, Any] = facts.get("seeded", seeded)(parameters, given, seed)
@@ -144,11 +138,6 @@ def run_function(name: str, parameters: Mapping[str, Any]) -> RunFunction:
 
     Only functions of commands, and those that a command registers with `typed_run`, are found;
     nothing is imported by a name in a file.
-
-    Raises
-    ------
-    InputError
-        If no command has this function.
     """
     if name == function_name(perform_typed):
         name = str(parameters.get("run"))

@@ -40,17 +40,10 @@ def study_data(
 
     Parameters
     ----------
-    folder
-        The store.
     study
         Name of the study; by default the one that was run last.
     every_measure
         Whether to return all measures of the runs, not only those that the file of the study lists.
-
-    Raises
-    ------
-    InputError
-        If the store cannot be read, or has no such study.
     """
     with Store(folder) as store:
         name = chosen_study(store, study)

@@ -34,15 +34,8 @@ def run_table(folder: Path, study: str | None = None) -> tuple[pl.DataFrame, dic
 
     Parameters
     ----------
-    folder
-        The store.
     study
         Name of the study; by default the one that was run last.
-
-    Raises
-    ------
-    InputError
-        If the store cannot be read, or has no such study.
     """
     data = study_data(folder, study, every_measure=True)
     columns = dict(_RUN)
@@ -61,11 +54,6 @@ def stacked_table(folder: Path, name: str, study: str | None = None) -> pl.DataF
         As in `run_table`.
     name
         Name of the table, such as ``jobs``.
-
-    Raises
-    ------
-    InputError
-        If no run has the table, or the store cannot be read.
     """
     parts = []
     with Store(folder) as store:

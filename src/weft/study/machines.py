@@ -114,44 +114,29 @@ HIGHER = ("saturation", "uniform", "ebb", "bisection")
 
 @dataclass(frozen=True)
 class MachineRun:
-    """Parameters of a run.
+    """Parameters of a run."""
 
-    Parameters
-    ----------
-    spec
-        Spec of the fabric.
-    workload
-        Workload, with one rank per host; None for no workload.
-    placement
-        Placement of the ranks.
-    level
-        Level of detail of the workload.
-    saturation
-        Level of detail at which the saturation is searched for; None for no search.
-    routing
-        Class of routing: by the first engine of `engines_of` that fits.
-    engine
-        Routing engine, whatever its class; None for one of `routing`.
-    eager_bytes
-        Size of the largest eager message; None for the usual one.
-    prices
-        Prices, or None. Missing cables are paid for, too.
-    seed
-        Seed of the workload, of the traffic and of random bisections.
-    random_cables, fault_seed
-        Number or share of random cables between switches that are missing, and their seed.
-    """
-
+    #: Spec of the fabric.
     spec: str
+    #: Workload, with one rank per host; None for no workload.
     workload: str | None = None
+    #: Placement of the ranks.
     placement: str = "linear"
+    #: Level of detail of the workload.
     level: TimedLevel = "flow"
+    #: Level of detail at which the saturation is searched for; None for no search.
     saturation: TimedLevel | None = None
+    #: Class of routing: by the first engine of `engines_of` that fits.
     routing: Routing = "static"
+    #: Routing engine, whatever its class; None for one of `routing`.
     engine: str | None = None
+    #: Size of the largest eager message; None for the usual one.
     eager_bytes: int | None = None
+    #: Prices, or None. Missing cables are paid for, too.
     prices: Prices | None = None
+    #: Seed of the workload, of the traffic and of random bisections.
     seed: int = 0
+    #: Number or share of random cables between switches that are missing, and their seed.
     random_cables: int | str = 0
     fault_seed: int = 0
 
@@ -171,8 +156,6 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
 
     Raises
     ------
-    InputError
-        If the spec, the workload or a price is wrong.
     NotApplicable
         If no engine gives valid routes, or the workload does not exist for this number of hosts.
     """
@@ -263,8 +246,6 @@ def routed(
 
     Parameters
     ----------
-    spec
-        Spec of the fabric.
     names
         Engines, of which the first is used that fits.
     random_cables, fault_seed

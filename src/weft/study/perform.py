@@ -44,8 +44,6 @@ def perform(
 
     Parameters
     ----------
-    plan
-        The plan.
     store
         The store, open for writing.
     executor

@@ -18,39 +18,26 @@ from weft.study.spec import PlannedRun, StudyFile
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The runs of a study and what the store has of them.
+    """The runs of a study and what the store has of them."""
 
-    Parameters
-    ----------
-    study
-        The file.
-    runs
-        Every run.
-    tasks
-        Task of each run.
-    todo
-        Indices of the runs to compute, one for each task.
-    stored
-        Number of runs whose result is stored.
-    older
-        Version of weft -> number of stored runs that it computed and that are computed again.
-    retried
-        Status -> number of stored runs without a result that are computed again.
-    seconds, memory_bytes
-        Estimated sum of the wall times, and largest memory of a run; None if nothing is known.
-    unknown
-        Number of runs to compute without an estimate.
-    """
-
+    #: The file.
     study: StudyFile
+    #: Every run.
     runs: Sequence[PlannedRun]
+    #: Task of each run.
     tasks: Sequence[Task]
+    #: Indices of the runs to compute, one for each task.
     todo: Sequence[int]
+    #: Number of runs whose result is stored.
     stored: int
+    #: Version of weft -> number of stored runs that it computed and that are computed again.
     older: Mapping[str, int]
+    #: Status -> number of stored runs without a result that are computed again.
     retried: Mapping[str, int]
+    #: Estimated sum of the wall times, and largest memory of a run; None if nothing is known.
     seconds: float | None
     memory_bytes: int | None
+    #: Number of runs to compute without an estimate.
     unknown: int
 
     @property
@@ -79,19 +66,12 @@ def plan(
 
     Parameters
     ----------
-    study
-        The file.
     store
         The store; None if there is none yet.
     retry
         Whether to compute all runs again that have no complete result.
     keep_versions
         Whether results of other versions of weft are kept.
-
-    Raises
-    ------
-    InputError
-        If the file describes no runs, or wrong ones.
     """
     runs = study.runs()
     tasks = tasks_of(study, runs)

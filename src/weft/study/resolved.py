@@ -20,11 +20,6 @@ def resolved(study: StudyFile) -> str:
 
     Keys without a value, and seeds that the repetitions set, are comments. Names of files stay as
     they are, relative to the folder of the file.
-
-    Raises
-    ------
-    InputError
-        If the first run is wrong.
     """
     lines = [
         f"# Every key of {study.path.name}; names of files are relative to its folder.",
@@ -58,12 +53,8 @@ class _Writer:
 
         Parameters
         ----------
-        model
-            The checked table.
         given
             The table as the file gives it.
-        path
-            Path of the table.
         """
         data = model.model_dump(mode="json")
         for key, about in type(model).model_fields.items():

@@ -131,12 +131,8 @@ def _axes(model: type[BaseModel], own: Mapping[str, Any], where: str) -> dict[st
 
     Parameters
     ----------
-    model
-        Model of the file.
     own
         Name of a table -> its schema.
-    where
-        Reference to these schemas.
     """
     axes: dict[str, Any] = {}
     patterns: dict[str, Any] = {r"^\$[A-Za-z_]\w*$": _lists(_SCALAR)}

@@ -123,42 +123,27 @@ class StudyPart(Part):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a study.
+    """A run of a study."""
 
-    Parameters
-    ----------
-    number
-        Number in the study, from 1.
-    seed
-        Seed of the repetition; None if the study has none.
-    point
-        Axis -> value as text.
-    parameters
-        Parameters of the function that performs the run.
-    """
-
+    #: Number in the study, from 1.
     number: int
+    #: Seed of the repetition; None if the study has none.
     seed: int | None
+    #: Axis -> value as text.
     point: Mapping[str, str]
+    #: Parameters of the function that performs the run.
     parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class _Combination:
-    """One combination of the values of all axes.
+    """One combination of the values of all axes."""
 
-    Parameters
-    ----------
-    point
-        Axis -> label.
-    keys
-        Keys of the command.
-    origin
-        Path of a key -> path of its value in the file.
-    """
-
+    #: Axis -> label.
     point: Mapping[str, str]
+    #: Keys of the command.
     keys: Mapping[str, Any]
+    #: Path of a key -> path of its value in the file.
     origin: Mapping[KeyPath, KeyPath]
 
     def written(self, path: KeyPath) -> KeyPath:
@@ -194,29 +179,19 @@ class _Seen:
 
 @dataclass(frozen=True, eq=False)
 class StudyFile:
-    """A checked file of a study.
+    """A checked file of a study."""
 
-    Parameters
-    ----------
-    name
-        Name of the study: that of the file without its suffix.
-    command
-        The command.
-    study
-        The table ``[study]``.
-    keys
-        Keys of the command, as given.
-    axes
-        What varies.
-    path, text
-        The file and its text.
-    """
-
+    #: Name of the study: that of the file without its suffix.
     name: str
+    #: The command.
     command: Entry
+    #: The table ``[study]``.
     study: StudyPart
+    #: Keys of the command, as given.
     keys: Mapping[str, Any]
+    #: What varies.
     axes: tuple[Axis, ...]
+    #: The file and its text.
     path: Path
     text: str
 
@@ -244,13 +219,7 @@ class StudyFile:
         return wanted
 
     def runs(self) -> list[PlannedRun]:
-        """Return every run, in order: the axes of the file from the outermost in, then the seeds.
-
-        Raises
-        ------
-        InputError
-            If a value does not fit, or there is no run, or too many; the error names the line.
-        """
+        """Return every run, in order: the axes from the outermost in, then the seeds."""
         return self._runs
 
     @cached_property
@@ -467,26 +436,13 @@ class _Only(Part):
 
 
 def read_study(path: str | Path) -> StudyFile:
-    """Read a file of a study, or an experiment file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is not valid TOML, or a key is wrong; the error names the
-        line.
-    """
+    """Read a file of a study, or an experiment file."""
     text = read_text(path)
     return study_of(text, path)
 
 
 def study_of(text: str, path: str | Path) -> StudyFile:
-    """Return the study of a text; `path` is the name of its file, for messages and other files.
-
-    Raises
-    ------
-    InputError
-        As in `read_study`.
-    """
+    """Return the study of a text; `path` is the name of its file, for messages and other files."""
     data = parse_toml(text, path)
 
     def fail(message: str, where: KeyPath = ()) -> InputError:

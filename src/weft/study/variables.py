@@ -43,15 +43,8 @@ class Variables:
         ----------
         value
             A text, or a table or list with texts.
-        chosen
-            Variable -> value.
         path
             Path of the value, for messages.
-
-        Raises
-        ------
-        InputError
-            If a variable is unknown, or variables refer to one another in a cycle.
         """
         if isinstance(value, str):
             return self._fill(value, chosen, (), path) if "$" in value else value
@@ -92,13 +85,7 @@ class Variables:
         return _VARIABLE.sub(lambda match: text_of(value_of(match)), text)
 
     def refuse_unused(self) -> None:
-        """Refuse variables that occur in no text.
-
-        Raises
-        ------
-        InputError
-            If there is one.
-        """
+        """Refuse variables that occur in no text."""
         for name, where in self._where.items():
             if name not in self._used:
                 raise self._fail(f"the variable ${name} is not used in any value", where)

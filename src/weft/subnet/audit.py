@@ -58,24 +58,16 @@ FINDING_COLUMNS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding in the subnet.
+    """One finding in the subnet."""
 
-    Parameters
-    ----------
-    kind
-        Kind of the finding, one or two words.
-    text
-        Description with names and numbers.
-    severity
-        ``error``: a fault; ``warning``: the subnet works, but could be better; ``note``: something
-        could not be checked.
-    items
-        Names of all ports, switches or LIDs that the text counts; empty if it counts none.
-    """
-
+    #: Kind of the finding, one or two words.
     kind: str
+    #: Description with names and numbers.
     text: str
+    #: ``error``: a fault; ``warning``: the subnet works, but could be better; ``note``: something
+    #: could not be checked.
     severity: Severity = "error"
+    #: Names of all ports, switches or LIDs that the text counts; empty if it counts none.
     items: tuple[str, ...] = ()
 
 
@@ -92,43 +84,30 @@ class LinkLoad:
 
 @dataclass(frozen=True)
 class Audit:
-    """Result of `audit`.
+    """Result of `audit`."""
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and its routes; `routes` is None without a dump of tables.
-    engine, version
-        Engine and version of OpenSM in its log, or empty.
-    findings
-        Errors, warnings and notes, worst first.
-    notes
-        Facts that are not errors, and the texts of the findings that are notes.
-    validation
-        Result of the validator for the tables.
-    worst, mean
-        Largest and mean load of the links between switches by the flows of all host pairs, divided
-        by their rates relative to the fastest host cable, as in `weft.compare`; NaN without tables.
-    links
-        The most loaded links that carry flows, in descending order of load.
-    better, better_worst
-        Engine of the first alternative, and its largest load; empty and NaN if there is none.
-    alternatives
-        What to use instead of the tables, the smallest change first.
-    """
-
+    #: The fabric and its routes; `routes` is None without a dump of tables.
     fabric: Fabric
     routes: TableRoutes | None
+    #: Engine and version of OpenSM in its log, or empty.
     engine: str
     version: str
+    #: Errors, warnings and notes, worst first.
     findings: tuple[Finding, ...]
+    #: Facts that are not errors, and the texts of the findings that are notes.
     notes: tuple[str, ...]
+    #: Result of the validator for the tables.
     validation: Validation | None
+    #: Largest and mean load of the links between switches by the flows of all host pairs, divided
+    #: by their rates relative to the fastest host cable, as in `weft.compare`; NaN without tables.
     worst: float
     mean: float
+    #: The most loaded links that carry flows, in descending order of load.
     links: tuple[LinkLoad, ...]
+    #: Engine of the first alternative, and its largest load; empty and NaN if there is none.
     better: str
     better_worst: float
+    #: What to use instead of the tables, the smallest change first.
     alternatives: tuple[Alternative, ...] = ()
 
     @property
@@ -247,14 +226,6 @@ def audit(
         Include paths from and to switches in the deadlock proof.
     better
         Engines to compare with the tables; by default those of OpenSM and some of weft.
-    judged
-        Hosts whose traffic is judged.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be used, there is neither a dump of tables nor a log, or there is no
-        fabric.
     """
     dumps = find_dumps([Path(path) for path in paths])
     if dumps.lfts is None and not dumps.logs:

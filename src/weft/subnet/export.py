@@ -51,26 +51,17 @@ _WARNING = "WARNING: these tables were exported although they are not valid:"
 
 @dataclass(frozen=True)
 class Export:
-    """An exported folder.
+    """An exported folder."""
 
-    Parameters
-    ----------
-    folder
-        Path of the folder.
-    routes
-        Routes in the folder.
-    lids
-        LIDs in the folder's files.
-    validation
-        Result of the validator for the routes.
-    commands
-        Shell commands for the administrator.
-    """
-
+    #: Path of the folder.
     folder: Path
+    #: Routes in the folder.
     routes: TableRoutes
+    #: LIDs in the folder's files.
     lids: Lids
+    #: Result of the validator for the routes.
     validation: Validation
+    #: Shell commands for the administrator.
     commands: str
 
 
@@ -85,8 +76,6 @@ def tables_for(
 
     Parameters
     ----------
-    fabric, routes
-        The fabric and its routes.
     sm_host
         Host on which OpenSM runs, which gets the first LIDs; by default the host that
         `predict_lids` chooses.
@@ -98,8 +87,6 @@ def tables_for(
     NotApplicable
         If forwarding tables or OpenSM cannot express the routes, or more LIDs are needed than
         InfiniBand has.
-    InputError
-        If the routes belong to another fabric.
     """
     table = _as_tables(routes)
     table.check(fabric)
@@ -192,9 +179,6 @@ def export(
     ------
     NotApplicable
         If OpenSM cannot express the routes, or the routes are not valid and `force` is not set.
-    InputError
-        If the routes belong to another fabric, or the folder cannot be written or contains other
-        files and `overwrite` is not set.
     """
     target = Path(folder)
     check_target(target, overwrite)
@@ -242,14 +226,7 @@ def is_export(folder: Path) -> bool:
 
 
 def check_target(target: Path, overwrite: bool) -> None:
-    """Refuse a folder that cannot or must not be written.
-
-    Raises
-    ------
-    InputError
-        If the path is not a folder or cannot be created, or the folder contains other files and
-        must not be replaced.
-    """
+    """Refuse a folder that cannot or must not be written."""
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise InputError("is not a folder; expected a folder for the export", file=target)
     parent = target.absolute().parent
@@ -339,8 +316,6 @@ def _commands(
 
     Parameters
     ----------
-    fabric, tables
-        The exported fabric and tables.
     place, here
         Path of the folder on the machine of OpenSM, and on this machine.
     names

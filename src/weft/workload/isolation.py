@@ -45,23 +45,15 @@ _Cables = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Allocation:
-    """Hosts and links of one job.
+    """Hosts and links of one job."""
 
-    Parameters
-    ----------
-    hosts
-        Hosts, leaf by leaf; the remainder leaf comes last.
-    wasted
-        How many of these hosts the job does not need.
-    leaf_cables
-        Second-level switches to which each leaf has a cable of the job, as bits.
-    pod_cables
-        Spines to which each second-level switch, by pod and position, has a cable, as bits.
-    """
-
+    #: Hosts, leaf by leaf; the remainder leaf comes last.
     hosts: tuple[int, ...]
+    #: How many of these hosts the job does not need.
     wasted: int = 0
+    #: Second-level switches to which each leaf has a cable of the job, as bits.
     leaf_cables: dict[int, int] = field(default_factory=dict)
+    #: Spines to which each second-level switch, by pod and position, has a cable, as bits.
     pod_cables: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -384,8 +376,6 @@ def isolated_allocations(
     ----------
     fabric, method
         As for `IsolatedJobs`.
-    jobs
-        Hosts of each job.
 
     Raises
     ------

@@ -32,64 +32,43 @@ _LATEST_NS = 2.0**52
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Workload with its placement and start time.
+    """Workload with its placement and start time."""
 
-    Parameters
-    ----------
-    workload
-        Programs of the job's ranks.
-    name
-        Name in messages and results; it has no colon, and names of several jobs must differ.
-    placement
-        Placement of the job's ranks: a name with options, or the host number of each rank.
-    ranks_per_host, distribution, hosts
-        Arguments of `weft.workload.placement.place`, which describes them.
-    start_ns
-        Start time of the job.
-    """
-
+    #: Programs of the job's ranks.
     workload: Workload
+    #: Name in messages and results; it has no colon, and names of several jobs must differ.
     name: str = "job"
+    #: Placement of the job's ranks: a name with options, or the host number of each rank.
     placement: str | ArrayLike = "linear"
+    #: Arguments of `weft.workload.placement.place`, which describes them.
     ranks_per_host: int | None = None
     distribution: str | None = None
     hosts: str | Sequence[str] | ArrayLike | None = None
+    #: Start time of the job.
     start_ns: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobMix(FrozenArrays):
-    """Jobs as one workload: the ranks of the first job, then those of the second and so on.
+    """Jobs as one workload: the ranks of the first job, then those of the second and so on."""
 
-    Parameters
-    ----------
-    workload
-        Operations of all jobs. Each job has its own communicators, including one for its world, so
-        that messages of different jobs never match.
-    hosts
-        int32 [ranks]: host of each rank.
-    job
-        int32 [ranks]: index of each rank's job.
-    first_rank
-        int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
-    first_phase
-        int64 [jobs + 1]: phases of job ``j`` are ``first_phase[j]:first_phase[j + 1]``.
-    names, workloads
-        Names of the jobs, and of their workloads.
-    start_ns
-        float64 [jobs]: start time of each job.
-    notes
-        Assumptions that the readers of the workload files made.
-    """
-
+    #: Operations of all jobs. Each job has its own communicators, including one for its world, so
+    #: that messages of different jobs never match.
     workload: Workload
+    #: int32 [ranks]: host of each rank.
     hosts: NDArray[np.int32]
+    #: int32 [ranks]: index of each rank's job.
     job: NDArray[np.int32]
+    #: int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
     first_rank: NDArray[np.int64]
+    #: int64 [jobs + 1]: phases of job ``j`` are ``first_phase[j]:first_phase[j + 1]``.
     first_phase: NDArray[np.int64]
+    #: Names of the jobs, and of their workloads.
     names: tuple[str, ...]
     workloads: tuple[str, ...]
+    #: float64 [jobs]: start time of each job.
     start_ns: NDArray[np.float64]
+    #: Assumptions that the readers of the workload files made.
     notes: tuple[str, ...] = field(default=())
 
     @cached_property
@@ -130,10 +109,6 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
 
     Raises
     ------
-    InputError
-        If two jobs have the same name, a start time is below 0, there are too few hosts, two jobs
-        are on one host with ``refuse``, or `weft.workload.placement.place` raises it; the message
-        names the job.
     NotApplicable
         When the fabric lacks what a placement needs, such as coordinates.
     """

@@ -89,11 +89,6 @@ def check_workload(spec: str, options: Mapping[str, Any] = MappingProxyType({}))
         The spec; not the name of a file.
     options
         As in `load_workload`.
-
-    Raises
-    ------
-    InputError
-        As in `load_workload`.
     """
     name = _known(spec)
     if name in application:

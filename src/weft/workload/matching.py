@@ -13,13 +13,7 @@ from weft.workload.workload import Kind, Workload
 
 
 def check_order(workload: Workload) -> None:
-    """Refuse dependencies between ranks, and cycles of dependencies.
-
-    Raises
-    ------
-    InputError
-        If there is such a dependency or a cycle; the message names the operations.
-    """
+    """Refuse dependencies between ranks, and cycles of dependencies."""
     op, at, later = out_of_order(workload.op_offset, workload.dep_offset, workload.dep)
     if op >= 0:
         raise InputError(
@@ -55,11 +49,6 @@ def match_messages(workload: Workload) -> Workload:
 
     Among the sends and receives with the same source, destination, tag and communicator, the n-th
     send matches the n-th receive in program order (MPI's non-overtaking rule).
-
-    Raises
-    ------
-    InputError
-        If a send or receive has no match, or a message is larger than its receive.
     """
     sends = np.flatnonzero(workload.kind == Kind.SEND)
     receives = np.flatnonzero(workload.kind == Kind.RECV)

@@ -57,40 +57,28 @@ class OpenLoop:
     A transfer is a write with probability `write_share`: a put to the flow's destination. Else it
     is a read: the source sends a request, and the destination puts the data to the source when the
     request has arrived.
-
-    Parameters
-    ----------
-    spec
-        A traffic pattern's name, with or without options.
-    load
-        Offered load: mean rate of a source divided by the rate at a load of 1. It is above 0; if it
-        is above 1, queues grow without limit. Requests do not count.
-    size
-        Mean size in bytes, 1 or more, or text such as ``4KiB``.
-    size_distribution, interarrival
-        ``"fixed"``, ``"uniform"`` or ``"exponential"``.
-    write_share
-        Probability that a transfer is a write, 0 to 1: the read/write ratio of Petrini et al. 2003,
-        section 4.6, which is 0 for reads only.
-    request_bytes
-        Size of the request of a read.
-    ranks
-        Distinct ranks that are the hosts of the pattern, in this order; if left out, all.
-    name
-        Prefix of the names of the phases, which tells jobs apart.
-    options
-        Options of the pattern, in addition to those in the spec.
     """
 
+    #: A traffic pattern's name, with or without options.
     spec: str = "uniform"
+    #: Offered load: mean rate of a source divided by the rate at a load of 1. It is above 0; if it
+    #: is above 1, queues grow without limit. Requests do not count.
     load: float = 0.5
+    #: Mean size in bytes, 1 or more, or text such as ``4KiB``.
     size: str | int = 4096
+    #: ``"fixed"``, ``"uniform"`` or ``"exponential"``.
     size_distribution: Distribution = "fixed"
     interarrival: Distribution = "exponential"
+    #: Probability that a transfer is a write, 0 to 1: the read/write ratio of Petrini et al. 2003,
+    #: section 4.6, which is 0 for reads only.
     write_share: float = 1.0
+    #: Size of the request of a read.
     request_bytes: str | int = REQUEST_BYTES
+    #: Distinct ranks that are the hosts of the pattern, in this order; if left out, all.
     ranks: ArrayLike | None = None
+    #: Prefix of the names of the phases, which tells jobs apart.
     name: str = ""
+    #: Options of the pattern, in addition to those in the spec.
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -158,8 +146,6 @@ def open_loop_jobs(
 
     Raises
     ------
-    InputError
-        If a pattern, option or distribution is unknown, or a value is out of range.
     NotApplicable
         When a pattern does not exist for its number of ranks, or there would be more than
         `MAX_MESSAGES` messages.
@@ -350,28 +336,19 @@ def _workload(
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """Transfers of an open-loop workload, in the order of the puts that carry their data.
+    """Transfers of an open-loop workload, in the order of the puts that carry their data."""
 
-    Parameters
-    ----------
-    ops
-        int64 [transfers]: the put.
-    issued_ns
-        float64 [transfers]: time at which the source issued the write, or the request of the read.
-    source, destination
-        int32 [transfers]: the rank that issued the transfer, and the rank that it writes to or
-        reads from.
-    write
-        bool [transfers]: whether the transfer is a write.
-    job
-        Name of each transfer's job, object [transfers].
-    """
-
+    #: int64 [transfers]: the put.
     ops: NDArray[np.int64]
+    #: float64 [transfers]: time at which the source issued the write, or the request of the read.
     issued_ns: NDArray[np.float64]
+    #: int32 [transfers]: the rank that issued the transfer, and the rank that it writes to or reads
+    #: from.
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
+    #: bool [transfers]: whether the transfer is a write.
     write: NDArray[np.bool_]
+    #: Name of each transfer's job, object [transfers].
     job: NDArray[np.object_]
 
 

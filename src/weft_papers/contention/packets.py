@@ -59,26 +59,17 @@ FIT_EDGES = 4
 
 @dataclass(frozen=True)
 class Variant:
-    """Hardware and protocol of a run.
+    """Hardware and protocol of a run."""
 
-    Parameters
-    ----------
-    name
-        Name in tables.
-    hardware
-        Switch and adapters.
-    lanes
-        Number of virtual lanes; consecutive destinations use them cyclically.
-    eager
-        Whether messages are eager; rendezvous otherwise.
-    start_ns
-        Each communication starts at a random time between 0 and this time.
-    """
-
+    #: Name in tables.
     name: str
+    #: Switch and adapters.
     hardware: Hardware = field(default_factory=Hardware)
+    #: Number of virtual lanes; consecutive destinations use them cyclically.
     lanes: int = 1
+    #: Whether messages are eager; rendezvous otherwise.
     eager: bool = False
+    #: Each communication starts at a random time between 0 and this time.
     start_ns: float = 0.0
 
 
@@ -163,27 +154,18 @@ PACKET_FITTED_COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True, eq=False)
 class PacketComparison:
-    """Errors of the model relative to the packet level.
+    """Errors of the model relative to the packet level."""
 
-    Parameters
-    ----------
-    graphs
-        Number of random graphs.
-    variants
-        One row per variant; see `VARIANT_COLUMNS`.
-    errors
-        Errors by number of edges for `TOLD`; see `PACKET_ERROR_COLUMNS`.
-    measured
-        The paper's measured times and those of `TOLD`; see `PACKET_MEASURED_COLUMNS`.
-    coefficients, fitted
-        Fitted coefficients and the errors that remain; see `PACKET_FIT_COLUMNS` and
-        `PACKET_FITTED_COLUMNS`.
-    """
-
+    #: Number of random graphs.
     graphs: int
+    #: One row per variant; see `VARIANT_COLUMNS`.
     variants: pl.DataFrame
+    #: Errors by number of edges for `TOLD`; see `PACKET_ERROR_COLUMNS`.
     errors: pl.DataFrame
+    #: The paper's measured times and those of `TOLD`; see `PACKET_MEASURED_COLUMNS`.
     measured: pl.DataFrame
+    #: Fitted coefficients and the errors that remain; see `PACKET_FIT_COLUMNS` and
+    #: `PACKET_FITTED_COLUMNS`.
     coefficients: pl.DataFrame
     fitted: pl.DataFrame
 
@@ -223,24 +205,16 @@ def processes(edges: int, size_bytes: int, start_ns: NDArray[np.float64]) -> Wor
 
 @dataclass(frozen=True)
 class Case:
-    """One run: a graph on a switch.
+    """One run: a graph on a switch."""
 
-    Parameters
-    ----------
-    variant
-        Hardware and protocol.
-    sources, destinations
-        Nodes of each communication.
-    nodes
-        Number of hosts of the switch.
-    size_bytes
-        Size of every message.
-    """
-
+    #: Hardware and protocol.
     variant: Variant
+    #: Nodes of each communication.
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
+    #: Number of hosts of the switch.
     nodes: int
+    #: Size of every message.
     size_bytes: int
 
 
@@ -298,12 +272,8 @@ def measure(
     ----------
     graphs
         Graphs of nodes 0 to `nodes` - 1.
-    variant
-        Hardware and protocol.
     nodes
         Number of hosts of the switch.
-    size_bytes
-        Size of every message.
     times
         Function that returns the result of a run; by default it is computed.
     """

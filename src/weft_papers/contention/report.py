@@ -259,23 +259,16 @@ def figure_5(study: ContentionStudy) -> Figure:
 
 @dataclass(frozen=True)
 class Printed:
-    """Number printed in the paper, and the same number computed by weft.
+    """Number printed in the paper, and the same number computed by weft."""
 
-    Parameters
-    ----------
-    figure, edge, step, quantity
-        Identification of the number; see `PRINTED_COLUMNS`.
-    printed
-        Printed number as text, to keep its digits.
-    ours
-        Value of the model in weft.
-    """
-
+    #: Identification of the number; see `PRINTED_COLUMNS`.
     figure: str
     edge: str
     step: int | None
     quantity: str
+    #: Printed number as text, to keep its digits.
     printed: str
+    #: Value of the model in weft.
     ours: float
 
     @property
@@ -302,27 +295,19 @@ class Printed:
 
 @dataclass(frozen=True, eq=False)
 class ContentionStudy(ReportedStudy):
-    """Result of the study.
-
-    Parameters
-    ----------
-    numbers
-        Every number printed in the paper, and its value in weft.
-    times, spread
-        Predicted times of the random graphs, and their spread by number of edges.
-    shapes
-        Predicted times of all connected graphs by number of edges.
-    packets
-        Errors relative to the packet level, or None.
-    """
+    """Result of the study."""
 
     counted = "variants"
     columns = TABLES
 
+    #: Every number printed in the paper, and its value in weft.
     numbers: tuple[Printed, ...]
+    #: Predicted times of the random graphs, and their spread by number of edges.
     times: pl.DataFrame
     spread: pl.DataFrame
+    #: Predicted times of all connected graphs by number of edges.
     shapes: pl.DataFrame
+    #: Errors relative to the packet level, or None.
     packets: PacketComparison | None = None
 
     @property

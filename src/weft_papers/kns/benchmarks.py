@@ -33,19 +33,13 @@ _PACES = {"half": 0.5, "a quarter": 0.25, "three quarters": 0.75}
 
 @dataclass(frozen=True)
 class Times:
-    """Start and end of each operation of a run, at any level.
+    """Start and end of each operation of a run, at any level."""
 
-    Parameters
-    ----------
-    posted_ns, ended_ns
-        float64 [ops]: start and end of every operation.
-    left_ns, arrived_ns
-        float64 [ops]: departure of the first byte and arrival of the last byte of messages; -1 for
-        other operations.
-    """
-
+    #: float64 [ops]: start and end of every operation.
     posted_ns: Floats
     ended_ns: Floats
+    #: float64 [ops]: departure of the first byte and arrival of the last byte of messages; -1 for
+    #: other operations.
     left_ns: Floats
     arrived_ns: Floats
 
@@ -56,62 +50,41 @@ Measure = Callable[[Workload, Times], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a benchmark reports.
+    """A number that a benchmark reports."""
 
-    Parameters
-    ----------
-    unit
-        Unit.
-    meaning
-        Description.
-    figure
-        Figure of the paper; empty for none.
-    better
-        Better values: ``"more"`` or ``"less"``.
-    """
-
+    #: Unit.
     unit: str
+    #: Description.
     meaning: str
+    #: Figure of the paper; empty for none.
     figure: str
+    #: Better values: ``"more"`` or ``"less"``.
     better: str = "more"
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark with its sizes.
+    """A benchmark with its sizes."""
 
-    Parameters
-    ----------
-    name
-        Short name.
-    spec
-        Ranks per node, 1 or 8 -> spec of the application; the spec for 8 serves all numbers but 1.
-    full
-        As `spec`, with the larger sizes of the option ``full``.
-    measure
-        Function (workload, times) that returns metric -> value.
-    metrics
-        Metrics that `measure` returns.
-    orders
-        Ranks per node, 1 or 8 -> number of random orders of the ranks. The workload is run once in
-        each order, and values are geometric means over the orders. None for one run in rank order.
-    draws
-        Whether the benchmark draws at random which ranks exchange, all with the same probability;
-        its metrics then have the same distribution under any placement.
-    axis
-        Field of `evidence.Choice` that selects the variant.
-    variants
-        Ranks per node, 1 or 8 -> name of a variant -> further options of the application.
-    """
-
+    #: Short name.
     name: str
+    #: Ranks per node, 1 or 8 -> spec of the application; the spec for 8 serves all numbers but 1.
     spec: Mapping[int, str]
+    #: As `spec`, with the larger sizes of the option ``full``.
     full: Mapping[int, str]
+    #: Function (workload, times) that returns metric -> value.
     measure: Measure
+    #: Metrics that `measure` returns.
     metrics: Mapping[str, Metric]
+    #: Ranks per node, 1 or 8 -> number of random orders of the ranks. The workload is run once in
+    #: each order, and values are geometric means over the orders. None for one run in rank order.
     orders: Mapping[int, int] | None = None
+    #: Whether the benchmark draws at random which ranks exchange, all with the same probability;
+    #: its metrics then have the same distribution under any placement.
     draws: bool = False
+    #: Field of `evidence.Choice` that selects the variant.
     axis: str = ""
+    #: Ranks per node, 1 or 8 -> name of a variant -> further options of the application.
     variants: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def variants_at(self, ranks_per_node: int) -> Mapping[str, str]:

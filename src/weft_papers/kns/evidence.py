@@ -58,27 +58,18 @@ _OF_METRIC = {name: each for each in BENCHMARKS.values() for name in each.metric
 
 @dataclass(frozen=True)
 class Choice:
-    """One value for each parameter that the paper leaves open.
+    """One value for each parameter that the paper leaves open."""
 
-    Parameters
-    ----------
-    ranks_per_node
-        Number of ranks per node; a vote counts the choices with the same number.
-    cables
-        Order of cables, ports and addresses (`machine.CABLES`).
-    roots
-        Roots of updn on the tree (`machine.ROOTS`).
-    grid, pace
-        Variants of PTRANS and of Graph500.
-    better
-        Smallest difference that counts as better (`BETTER`).
-    """
-
+    #: Number of ranks per node; a vote counts the choices with the same number.
     ranks_per_node: int
+    #: Order of cables, ports and addresses (`machine.CABLES`).
     cables: str
+    #: Roots of updn on the tree (`machine.ROOTS`).
     roots: str
+    #: Variants of PTRANS and of Graph500.
     grid: str
     pace: str
+    #: Smallest difference that counts as better (`BETTER`).
     better: str
 
     def __str__(self) -> str:
@@ -102,23 +93,15 @@ def every_choice(ranks_per_node: int, all_choices: bool = True) -> tuple[Choice,
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ratio of two values.
+    """Ratio of two values."""
 
-    Parameters
-    ----------
-    label
-        Description of the two values.
-    values
-        float64 [seeds]: one ratio for each placement for which both values exist.
-    possible
-        Range of all values that the model can produce.
-    because
-        Reason for the range.
-    """
-
+    #: Description of the two values.
     label: str
+    #: float64 [seeds]: one ratio for each placement for which both values exist.
     values: Floats
+    #: Range of all values that the model can produce.
     possible: Range = ANYTHING
+    #: Reason for the range.
     because: str = ""
 
     @property
@@ -135,32 +118,21 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All values with one number of ranks per node, under a choice.
+    """All values with one number of ranks per node, under a choice."""
 
-    Parameters
-    ----------
-    values
-        Key -> float64 [seeds]: one value for each placement, by ascending seed.
-    choice
-        Choice by which `get` selects keys; None until `at` is called.
-    missing
-        Keys that were not measured because of an interrupt.
-    shares
-        Metric -> largest share of the time that the network takes in any run.
-    unplaced
-        Metric that the placement cannot change -> reason.
-    alone
-        Metrics with at most one measured message in flight at a time.
-    reads
-        Choice -> keys and thresholds that a claim has used under this choice.
-    """
-
+    #: Key -> float64 [seeds]: one value for each placement, by ascending seed.
     values: Mapping[Key, Floats]
+    #: Choice by which `get` selects keys; None until `at` is called.
     choice: Choice | None = None
+    #: Keys that were not measured because of an interrupt.
     missing: frozenset[Key] = frozenset()
+    #: Metric -> largest share of the time that the network takes in any run.
     shares: Mapping[str, float] = field(default_factory=dict)
+    #: Metric that the placement cannot change -> reason.
     unplaced: Mapping[str, str] = field(default_factory=dict)
+    #: Metrics with at most one measured message in flight at a time.
     alone: frozenset[str] = frozenset()
+    #: Choice -> keys and thresholds that a claim has used under this choice.
     reads: dict[Choice, set[Any]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -171,8 +143,6 @@ class Evidence:
 
         Parameters
         ----------
-        measured
-            All measurements.
         ranks_per_node
             Number of ranks per node that selects the runs.
         asked

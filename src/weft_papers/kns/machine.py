@@ -135,26 +135,17 @@ EAGER_BYTES = 16384
 
 @dataclass(frozen=True)
 class Network:
-    """A fabric of the study.
+    """A fabric of the study."""
 
-    Parameters
-    ----------
-    name
-        Short name for tables and figures.
-    spec
-        Topology spec.
-    engines
-        Label -> spec of the routing engine.
-    hardware
-        Hardware parameters that differ from CELLIA's.
-    shuffle
-        Seed of the permutation of nodes, GUIDs and ports; None for cables in order.
-    """
-
+    #: Short name for tables and figures.
     name: str
+    #: Topology spec.
     spec: str
+    #: Label -> spec of the routing engine.
     engines: Mapping[str, str]
+    #: Hardware parameters that differ from CELLIA's.
     hardware: Mapping[str, float] = field(default_factory=dict)
+    #: Seed of the permutation of nodes, GUIDs and ports; None for cables in order.
     shuffle: int | None = None
 
 
@@ -257,8 +248,6 @@ def longest_latency_us(network: str, size_bytes: int = 8) -> float:
 
     Parameters
     ----------
-    network
-        Name of the network.
     size_bytes
         Payload in bytes, at most that of one packet.
     """
@@ -309,8 +298,6 @@ def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0)
     ----------
     fabric, routes
         The fabric and its routes, in which SL i must be VL i.
-    lanes
-        Number of lanes to use.
     seed
         Seed of the random choices. OpenSM makes a new choice for every path query.
     """
@@ -393,10 +380,6 @@ def hosts_of(
         Name of the network; its hosts are ordered by their coordinates.
     placement
         ``linear`` fills node by node. ``random`` is drawn with `seed`, the same for every run.
-    ranks_per_node
-        Ranks of each node.
-    seed
-        Seed of the random placement.
     """
     spec = "linear" if placement == "linear" else f"random:seed={seed},over=seats"
     return place(
@@ -409,13 +392,7 @@ def hosts_of(
 
 
 def check_ranks(ranks_per_node: int) -> None:
-    """Check that a node has a core for each of its ranks.
-
-    Raises
-    ------
-    InputError
-        If there are fewer ranks than 1, or more than cores.
-    """
+    """Check that a node has a core for each of its ranks."""
     if not 1 <= ranks_per_node <= CORES:
         raise InputError(
             f"expected 1 to {CORES} ranks per node (a node has {CORES} cores), not {ranks_per_node}"

@@ -166,22 +166,16 @@ def _by_verdict(result: ClaimResult) -> Iterator[Text]:
 
 @dataclass(frozen=True, eq=False)
 class KnsStudy(ReportedStudy):
-    """Result of the study.
-
-    Parameters
-    ----------
-    results, runs, lanes
-        Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS`.
-    claims
-        Ranks per node -> the paper's claims with the findings under every choice.
-    """
+    """Result of the study."""
 
     width = 150
     columns = TABLES
 
+    #: Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS`.
     results: pl.DataFrame
     runs: pl.DataFrame
     lanes: pl.DataFrame
+    #: Ranks per node -> the paper's claims with the findings under every choice.
     claims: Mapping[int, tuple[ClaimResult, ...]]
 
     @property

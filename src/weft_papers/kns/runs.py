@@ -38,86 +38,57 @@ _PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
 
 @dataclass(frozen=True)
 class Run:
-    """One benchmark with one routing and one placement.
+    """One benchmark with one routing and one placement."""
 
-    Parameters
-    ----------
-    network, engine
-        Labels in `machine.NETWORKS`.
-    placement
-        ``linear`` or ``random``.
-    ranks_per_node
-        Number of ranks per node.
-    benchmark
-        Name of the benchmark.
-    variant
-        Variant of the benchmark; empty if it has none.
-    seed
-        Seed of the random placement; 0 for the linear one.
-    """
-
+    #: Labels in `machine.NETWORKS`.
     network: str
     engine: str
+    #: ``linear`` or ``random``.
     placement: Placement
+    #: Number of ranks per node.
     ranks_per_node: int
+    #: Name of the benchmark.
     benchmark: str
+    #: Variant of the benchmark; empty if it has none.
     variant: str = ""
+    #: Seed of the random placement; 0 for the linear one.
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Parameters of all runs of a study.
+    """Parameters of all runs of a study."""
 
-    Parameters
-    ----------
-    level
-        ``packet``, or ``flow``, which is faster.
-    engines
-        Source of the forwarding tables; see `machine.routes`.
-    full
-        Whether to use larger sizes.
-    """
-
+    #: ``packet``, or ``flow``, which is faster.
     level: Level
+    #: Source of the forwarding tables; see `machine.routes`.
     engines: Engines
+    #: Whether to use larger sizes.
     full: bool
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Result of one run.
+    """Result of one run."""
 
-    Parameters
-    ----------
-    run
-        The run.
-    values
-        Metric -> value.
-    makespan_ns, messages, packet_hops
-        Simulated time, number of messages, and number of hops of all packets (0 at the flow level).
-    wait_ns
-        Mean wait of a packet for a link, per hop; NaN at the flow level.
-    busiest
-        Largest utilisation of a link between switches or hosts that forward.
-    network_share
-        Share of the time in which the rank with the most calculation does not calculate: an upper
-        bound on the share taken by the network and by waiting for other ranks.
-    at_once
-        Largest number of measured messages in flight at a time.
-    every_pair
-        Whether all pairs of ranks have the same number of measured messages.
-    """
-
+    #: The run.
     run: Run
+    #: Metric -> value.
     values: Mapping[str, float]
+    #: Simulated time, number of messages, and number of hops of all packets (0 at the flow level).
     makespan_ns: float
     messages: int
     packet_hops: int
+    #: Mean wait of a packet for a link, per hop; NaN at the flow level.
     wait_ns: float
+    #: Largest utilisation of a link between switches or hosts that forward.
     busiest: float
+    #: Share of the time in which the rank with the most calculation does not calculate: an upper
+    #: bound on the share taken by the network and by waiting for other ranks.
     network_share: float
+    #: Largest number of measured messages in flight at a time.
     at_once: int
+    #: Whether all pairs of ranks have the same number of measured messages.
     every_pair: bool
 
 

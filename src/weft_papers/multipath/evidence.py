@@ -33,29 +33,19 @@ EQUAL = "equal-split"
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measurements of the study, indexed for the claims.
+    """Measurements of the study, indexed for the claims."""
 
-    Parameters
-    ----------
-    values
-        (sweep, x, scheme, basis) -> metric -> float64 [seeds].
-    parts
-        (sweep, x, scheme) -> (QPs, epochs) that the scheme uses at this point.
-    xs
-        Sweep -> its values of x, ascending.
-    loads
-        Basis -> float64 [schemes, seeds, links] at figure 7's point.
-    schemes
-        Schemes in the order of `loads`.
-    hash
-        Hash that chose the paths.
-    """
-
+    #: (sweep, x, scheme, basis) -> metric -> float64 [seeds].
     values: Mapping[tuple[str, int, str, str], Mapping[str, NDArray[np.float64]]]
+    #: (sweep, x, scheme) -> (QPs, epochs) that the scheme uses at this point.
     parts: Mapping[tuple[str, int, str], tuple[int, int]]
+    #: Sweep -> its values of x, ascending.
     xs: Mapping[str, tuple[int, ...]]
+    #: Basis -> float64 [schemes, seeds, links] at figure 7's point.
     loads: Mapping[str, NDArray[np.float64]]
+    #: Schemes in the order of `loads`.
     schemes: tuple[str, ...]
+    #: Hash that chose the paths.
     hash: str
 
     @classmethod

@@ -107,22 +107,16 @@ def sweep_tables(study: StudyResult) -> Iterator[Table]:
 
 @dataclass(frozen=True, eq=False)
 class StudyResult(ReportedStudy):
-    """Result of the study.
-
-    Parameters
-    ----------
-    runs, summary, cdf
-        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS`.
-    claims
-        The paper's claims with the findings on them.
-    """
+    """Result of the study."""
 
     counted = "seeds"
     columns = TABLES
 
+    #: Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CDF_COLUMNS`.
     runs: pl.DataFrame
     summary: pl.DataFrame
     cdf: pl.DataFrame
+    #: The paper's claims with the findings on them.
     claims: tuple[ClaimResult, ...]
 
     @property

@@ -298,8 +298,6 @@ def traffic(
     ----------
     k, flows
         Size of the fat tree, and number of flows.
-    seed
-        Seed of the generator.
     before
         Sizes whose traffic is drawn first, as in a sweep over k.
     """

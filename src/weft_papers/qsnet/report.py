@@ -73,25 +73,19 @@ def variants_table(study: QsNetStudy, names: tuple[str, ...], title: str) -> Tab
 
 @dataclass(frozen=True, eq=False)
 class QsNetStudy(ReportedStudy):
-    """Result of the study.
-
-    Parameters
-    ----------
-    runs, summary, printed, nodes, matrices
-        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS`, `PRINTED_COLUMNS`, `NODE_COLUMNS` and
-        `MATRIX_COLUMNS`.
-    claims
-        The paper's claims with the findings under every choice.
-    """
+    """Result of the study."""
 
     width = 150
     columns = TABLES
 
+    #: Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS`, `PRINTED_COLUMNS`, `NODE_COLUMNS` and
+    #: `MATRIX_COLUMNS`.
     runs: pl.DataFrame
     summary: pl.DataFrame
     printed: pl.DataFrame
     nodes: pl.DataFrame
     matrices: pl.DataFrame
+    #: The paper's claims with the findings under every choice.
     claims: tuple[ClaimResult, ...]
 
     @property

@@ -59,29 +59,19 @@ QUICK = 0.3
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings that the paper leaves open, or a mechanism that it has.
+    """Settings that the paper leaves open, or a mechanism that it has."""
 
-    Parameters
-    ----------
-    about
-        Description.
-    description
-        Parameters of `QsNet`.
-    arbiter
-        Arbiter of switches.
-    routing
-        Routing.
-    turnaround
-        Whether all time of adapters is turnaround, instead of service.
-    circuits
-        Whether packets hold circuits.
-    """
-
+    #: Description.
     about: str
+    #: Parameters of `QsNet`.
     description: Mapping[str, Any] = field(default_factory=dict)
+    #: Arbiter of switches.
     arbiter: Arbiter = "age"
+    #: Routing.
     routing: str = "nca-adaptive"
+    #: Whether all time of adapters is turnaround, instead of service.
     turnaround: bool = False
+    #: Whether packets hold circuits.
     circuits: bool = True
 
 
@@ -105,56 +95,38 @@ MECHANISMS: dict[str, Choice] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One flit-level run.
+    """One flit-level run."""
 
-    Parameters
-    ----------
-    figure
-        Figure of the paper.
-    traffic
-        ``ping``, ``both`` (ping in both directions), ``uniform``, a permutation, ``hot``, ``io`` or
-        ``combined``.
-    nodes
-        Number of nodes.
-    size
-        Size of messages in bytes, on average.
-    offered
-        Offered load of each source, MB/s; 0 for the maximum bandwidth.
-    sizes, times
-        Distributions of sizes and of the times between messages.
-    memory, library
-        As for `QsNet`.
-    mapping
-        ``clustered`` or ``distributed`` I/O nodes; with two jobs, a key of `MAPPINGS`.
-    server
-        Choice of the I/O node: ``random``, or ``block`` (deterministic).
-    dedicated
-        Whether I/O nodes run nothing else.
-    write_share
-        Part of the transfers that are writes.
-    io_load
-        Load of the I/O job beside a compute job.
-    short
-        Whether warm-up and measurement are short.
-    seed, choice
-        Seed of all draws, and key of `CHOICES` or `MECHANISMS`.
-    """
-
+    #: Figure of the paper.
     figure: str
+    #: ``ping``, ``both`` (ping in both directions), ``uniform``, a permutation, ``hot``, ``io`` or
+    #: ``combined``.
     traffic: str
+    #: Number of nodes.
     nodes: int = 64
+    #: Size of messages in bytes, on average.
     size: int = 256 * KIB
+    #: Offered load of each source, MB/s; 0 for the maximum bandwidth.
     offered: float = 0.0
+    #: Distributions of sizes and of the times between messages.
     sizes: str = "exponential"
     times: str = "exponential"
+    #: As for `QsNet`.
     memory: Memory = "elan"
     library: Library = "elan3lib"
+    #: ``clustered`` or ``distributed`` I/O nodes; with two jobs, a key of `MAPPINGS`.
     mapping: str = ""
+    #: Choice of the I/O node: ``random``, or ``block`` (deterministic).
     server: str = ""
+    #: Whether I/O nodes run nothing else.
     dedicated: bool = False
+    #: Part of the transfers that are writes.
     write_share: float = 1.0
+    #: Load of the I/O job beside a compute job.
     io_load: float = 0.0
+    #: Whether warm-up and measurement are short.
     short: bool = False
+    #: Seed of all draws, and key of `CHOICES` or `MECHANISMS`.
     seed: int = 0
     choice: str = PAPER
 
@@ -173,22 +145,15 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Result of one run.
+    """Result of one run."""
 
-    Parameters
-    ----------
-    run
-        The run.
-    mb_s
-        Accepted bandwidth, MB/s: of each source, of the hot node, of each I/O node, or of each
-        rank of the compute job.
-    parts
-        float64: for pings, the time of the message in us; for ``hot``, the bandwidth of each
-        source; for permutations, the wait at the head of each link, ns; else empty.
-    """
-
+    #: The run.
     run: Run
+    #: Accepted bandwidth, MB/s: of each source, of the hot node, of each I/O node, or of each rank
+    #: of the compute job.
     mb_s: float
+    #: float64: for pings, the time of the message in us; for ``hot``, the bandwidth of each source;
+    #: for permutations, the wait at the head of each link, ns; else empty.
     parts: NDArray[np.float64]
 
 
@@ -403,8 +368,6 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
 
     Parameters
     ----------
-    run
-        The run.
     watch
         Called at intervals; an exception that it raises ends the run.
     """

@@ -46,19 +46,13 @@ _ANY = np.inf
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measurements of the study, indexed for the claims.
+    """Measurements of the study, indexed for the claims."""
 
-    Parameters
-    ----------
-    mb_s, parts
-        Run with seed 0 -> bandwidth, float64 [seeds], and `Measured.parts`, float64 [seeds, ...];
-        complete points only.
-    planned
-        All points that the options of the study include, as runs with seed 0.
-    """
-
+    #: Run with seed 0 -> bandwidth, float64 [seeds], and `Measured.parts`, float64 [seeds, ...];
+    #: complete points only.
     mb_s: Mapping[Run, Values]
     parts: Mapping[Run, Values]
+    #: All points that the options of the study include, as runs with seed 0.
     planned: tuple[Run, ...]
 
     @classmethod
@@ -136,26 +130,18 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Printed:
-    """A number that the paper prints.
+    """A number that the paper prints."""
 
-    Parameters
-    ----------
-    section, what
-        Section or figure, and the quantity with its unit.
-    low, high
-        The number, or the range.
-    values
-        Function of the evidence and a choice that returns float64 [seeds]; errors as in
-        `Evidence.point`.
-    given
-        Whether the model takes the number from the paper.
-    """
-
+    #: Section or figure, and the quantity with its unit.
     section: str
     what: str
+    #: The number, or the range.
     low: float
     high: float
+    #: Function of the evidence and a choice that returns float64 [seeds]; errors as in
+    #: `Evidence.point`.
     values: Callable[[Evidence, str], Values]
+    #: Whether the model takes the number from the paper.
     given: bool = False
 
 
@@ -424,8 +410,6 @@ def _comment(fails: str = "", always: str = "") -> Callable[[Evidence, Mapping[A
     ----------
     fails
         Explanation unless the claim holds as described.
-    always
-        Explanation whatever the verdict.
     """
 
     def comment(_: Evidence, findings: Mapping[Any, Finding]) -> str:

@@ -39,17 +39,11 @@ METHODS: dict[str, tuple[Any, Any] | None] = {
 
 @dataclass(frozen=True)
 class Size:
-    """One fabric and seed of figure 4.
+    """One fabric and seed of figure 4."""
 
-    Parameters
-    ----------
-    radix
-        Number of leaf switches, of hosts per leaf switch and of middle switches.
-    seed
-        Seed of the flows, their applications and the keys.
-    """
-
+    #: Number of leaf switches, of hosts per leaf switch and of middle switches.
     radix: int
+    #: Seed of the flows, their applications and the keys.
     seed: int
 
 
@@ -65,8 +59,6 @@ def traffic(hosts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
     ----------
     hosts
         Number of hosts, of which `UTILIZATION` send to as many random ones, one flow each.
-    seed
-        Seed of the draws.
 
     Returns
     -------

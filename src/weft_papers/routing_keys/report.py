@@ -99,13 +99,6 @@ def time_tables(study: KeyStudy) -> Iterator[Table]:
 class KeyStudy(ReportedStudy):
     """Result of the study.
 
-    Parameters
-    ----------
-    runs, summary, contention
-        Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CONTENTION_COLUMNS`.
-    claims
-        The paper's claims with the findings under every choice.
-
     Notes
     -----
     `asked` and `done` count each network of figure 4 as a run.
@@ -114,9 +107,11 @@ class KeyStudy(ReportedStudy):
     width = 150
     columns = TABLES
 
+    #: Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CONTENTION_COLUMNS`.
     runs: pl.DataFrame
     summary: pl.DataFrame
     contention: pl.DataFrame
+    #: The paper's claims with the findings under every choice.
     claims: tuple[ClaimResult, ...]
 
     @property

@@ -62,33 +62,22 @@ FAULTY_BASES = ("updn", "dfsssp")
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings that the paper leaves open.
+    """Settings that the paper leaves open."""
 
-    Parameters
-    ----------
-    sizes
-        Sizes of mixed messages in bytes, drawn with equal probability.
-    placement
-        Hosts of an application: ``random``, ``contiguous``, or ``isolated``, which gives it links
-        between switches that no other application uses.
-    together
-        Whether all applications start at once, instead of at random times within a phase.
-    calc_spread
-        Half width of the distribution of calculation times, relative to the mean.
-    eager_bytes
-        Largest message that is sent without a rendezvous.
-    buffer_bytes
-        Buffer of each incoming link of a switch.
-    policies
-        Policy of the paper -> policy that is simulated instead.
-    """
-
+    #: Sizes of mixed messages in bytes, drawn with equal probability.
     sizes: tuple[int, ...] = MIXED
+    #: Hosts of an application: ``random``, ``contiguous``, or ``isolated``, which gives it links
+    #: between switches that no other application uses.
     placement: str = "random"
+    #: Whether all applications start at once, instead of at random times within a phase.
     together: bool = False
+    #: Half width of the distribution of calculation times, relative to the mean.
     calc_spread: float = 0.0
+    #: Largest message that is sent without a rendezvous.
     eager_bytes: int = 16 * KIB
+    #: Buffer of each incoming link of a switch.
     buffer_bytes: int = 16 * KIB
+    #: Policy of the paper -> policy that is simulated instead.
     policies: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -109,68 +98,45 @@ CHOICES: dict[str, Choice] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One packet-level run.
+    """One packet-level run."""
 
-    Parameters
-    ----------
-    figure
-        Figure of the paper, or part of the study beyond it.
-    tree
-        The fabric.
-    applications
-        Number of applications, which share the hosts evenly.
-    utilization
-        Global utilization, as the paper defines it.
-    size
-        Bytes of each message; 0 for mixed sizes.
-    iterations
-        Repetitions of the six phases.
-    policy
-        Key of `POLICIES`, or a policy over the base routes.
-    seed
-        Seed of placement, sizes, orders, start times and policies.
-    choice
-        Key of `CHOICES`.
-    missing
-        Number of missing cables between switches, which are chosen at random.
-    base
-        Engine of the base routes.
-    placement
-        As for `Choice`; empty for that of the choice.
-    """
-
+    #: Figure of the paper, or part of the study beyond it.
     figure: str
+    #: The fabric.
     tree: str
+    #: Number of applications, which share the hosts evenly.
     applications: int
+    #: Global utilization, as the paper defines it.
     utilization: float
+    #: Bytes of each message; 0 for mixed sizes.
     size: int
+    #: Repetitions of the six phases.
     iterations: int
+    #: Key of `POLICIES`, or a policy over the base routes.
     policy: str
+    #: Seed of placement, sizes, orders, start times and policies.
     seed: int
+    #: Key of `CHOICES`.
     choice: str = PAPER
+    #: Number of missing cables between switches, which are chosen at random.
     missing: int = 0
+    #: Engine of the base routes.
     base: str = "dmodk"
+    #: As for `Choice`; empty for that of the choice.
     placement: str = ""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Result of one run.
+    """Result of one run."""
 
-    Parameters
-    ----------
-    run
-        The run.
-    worst_us, mean_us
-        Total communication time: the largest of all applications (the paper's measure), and the
-        mean over them.
-    packet_hops
-        Number of hops of all packets.
-    """
-
+    #: The run.
     run: Run
+    #: Total communication time: the largest of all applications (the paper's measure), and the mean
+    #: over them.
     worst_us: float
     mean_us: float
+    #: Number of hops of all packets.
     packet_hops: int
 
 
@@ -311,15 +277,7 @@ def _routes(tree: str, missing: int, seed: int, engine: str) -> Routes:
 
 
 def jobs_of(run: Run, hosts: int) -> list[Job]:
-    """Return the applications of a run, with their hosts and start times.
-
-    Parameters
-    ----------
-    run
-        The run.
-    hosts
-        Number of hosts.
-    """
+    """Return the applications of a run, with their hosts and start times."""
     choice = CHOICES[run.choice]
     placement = run.placement or choice.placement
     random = np.random.default_rng(run.seed)
@@ -371,8 +329,6 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
 
     Parameters
     ----------
-    run
-        The run.
     watch
         Called at intervals; an exception that it raises ends the run.
     """

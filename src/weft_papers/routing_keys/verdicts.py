@@ -38,22 +38,15 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measurements of the study, indexed for the claims.
+    """Measurements of the study, indexed for the claims."""
 
-    Parameters
-    ----------
-    times, means
-        Run with seed 0 -> communication time, float64 [seeds]: the largest of all applications, and
-        the mean over them; complete points only.
-    planned
-        All points that the options of the study include, as runs with seed 0.
-    contention
-        (hosts, method) -> largest number of flows on a link, float64 [seeds].
-    """
-
+    #: Run with seed 0 -> communication time, float64 [seeds]: the largest of all applications, and
+    #: the mean over them; complete points only.
     times: Mapping[Run, Values]
     means: Mapping[Run, Values]
+    #: All points that the options of the study include, as runs with seed 0.
     planned: tuple[Run, ...]
+    #: (hosts, method) -> largest number of flows on a link, float64 [seeds].
     contention: Mapping[tuple[int, str], Values]
 
     @classmethod
@@ -93,10 +86,6 @@ class Evidence:
 
         Parameters
         ----------
-        figure, choice
-            The figure, and the choice.
-        policies
-            Policies that the claim compares.
         applications
             Number of applications; 0 for any.
 

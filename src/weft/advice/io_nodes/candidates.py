@@ -16,22 +16,15 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Figures:
-    """Aggregate bandwidths of a run, in Gb/s.
+    """Aggregate bandwidths of a run, in Gb/s."""
 
-    Parameters
-    ----------
-    io_alone, compute_alone
-        Of each job alone.
-    io, compute
-        Of each job when both run.
-    scores
-        Product of the last two in each repetition; the bandwidths are means over repetitions.
-    """
-
+    #: Of each job alone.
     io_alone: float
     compute_alone: float
+    #: Of each job when both run.
     io: float
     compute: float
+    #: Product of the last two in each repetition; the bandwidths are means over repetitions.
     scores: tuple[float, ...]
 
     @property
@@ -47,22 +40,14 @@ class Figures:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Hosts for all roles, with their figures.
+    """Hosts for all roles, with their figures."""
 
-    Parameters
-    ----------
-    placements, compute_placements
-        Names of the placements of I/O nodes and of the compute job that give these
-        hosts.
-    loads
-        Static figures, and the hosts (`loads.site`).
-    flow, confirmed
-        Bandwidths at the flow level and at the confirming level; None if not run.
-    """
-
+    #: Names of the placements of I/O nodes and of the compute job that give these hosts.
     placements: tuple[str, ...]
     compute_placements: tuple[str, ...]
+    #: Static figures, and the hosts (`loads.site`).
     loads: SiteLoads
+    #: Bandwidths at the flow level and at the confirming level; None if not run.
     flow: Figures | None = None
     confirmed: Figures | None = None
 

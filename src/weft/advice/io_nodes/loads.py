@@ -30,29 +30,17 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """Pairs of clients and I/O nodes, and the share of a client's traffic in each.
+    """Pairs of clients and I/O nodes, and the share of a client's traffic in each."""
 
-    Parameters
-    ----------
-    clients, nodes
-        int32 [pairs]: hosts.
-    weights
-        float64 [pairs]; the weights of a client add up to 1.
-    """
-
+    #: int32 [pairs]: hosts.
     clients: NDArray[np.int32]
     nodes: NDArray[np.int32]
+    #: float64 [pairs]; the weights of a client add up to 1.
     weights: NDArray[np.float64]
 
     @classmethod
     def of(cls, site: Site, chosen: IoSettings) -> Demand:
-        """Return the demand of the I/O job.
-
-        Raises
-        ------
-        InputError
-            If the only client is the only I/O node.
-        """
+        """Return the demand of the I/O job."""
         own = own_server(site)
         if len(site.io) == 1 and (own >= 0).all():
             raise InputError("the only client is the only I/O node; expected another client")
@@ -69,30 +57,19 @@ class Demand:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """What limits the clients in one direction.
+    """What limits the clients in one direction."""
 
-    Parameters
-    ----------
-    gbps
-        Bandwidth of each client when all transfer at once.
-    links
-        int64: directed links that are then full.
-    """
-
+    #: Bandwidth of each client when all transfer at once.
     gbps: float
+    #: int64: directed links that are then full.
     links: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class SiteLoads:
-    """Loads of the links by the I/O job and the compute job of one site.
+    """Loads of the links by the I/O job and the compute job of one site."""
 
-    Parameters
-    ----------
-    fabric, routes, site, chosen
-        What is loaded.
-    """
-
+    #: What is loaded.
     fabric: Fabric
     routes: Routes
     site: Site

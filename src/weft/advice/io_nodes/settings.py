@@ -148,15 +148,10 @@ class IoSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Hosts of the I/O nodes and of both jobs.
+    """Hosts of the I/O nodes and of both jobs."""
 
-    Parameters
-    ----------
-    io, clients, compute
-        int32: host of each I/O node, of each rank of the I/O job that is a client, and of each rank
-        of the compute job. Ranks of both jobs may be on one host.
-    """
-
+    #: int32: host of each I/O node, of each rank of the I/O job that is a client, and of each rank
+    #: of the compute job. Ranks of both jobs may be on one host.
     io: NDArray[np.int32]
     clients: NDArray[np.int32]
     compute: NDArray[np.int32]

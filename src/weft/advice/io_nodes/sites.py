@@ -30,31 +30,19 @@ Hosts = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """Hosts that are given, and numbers of hosts to place, for each role.
+    """Hosts that are given, and numbers of hosts to place, for each role."""
 
-    Parameters
-    ----------
-    fabric, chosen
-        The fabric and what is asked.
-    io, compute, clients
-        Hosts, or their number; None for the default of a job.
-    """
-
+    #: The fabric and what is asked.
     fabric: Fabric
     chosen: IoSettings
+    #: Hosts, or their number; None for the default of a job.
     io: Hosts | int
     compute: Hosts | int | None
     clients: Hosts | int | None
 
     @classmethod
     def of(cls, fabric: Fabric, chosen: IoSettings) -> Roles:
-        """Return the roles, checked: hosts exist, and there are enough for all.
-
-        Raises
-        ------
-        InputError
-            If a host is unknown, two dedicated roles have the same host, or hosts are too few.
-        """
+        """Return the roles, checked: hosts exist, and there are enough for all."""
         fewest = {"io_nodes": 1, "compute": FEWEST_RANKS, "clients": 1}
         given: dict[str, Any] = {
             name: _hosts(fabric, getattr(chosen, name), name, least)

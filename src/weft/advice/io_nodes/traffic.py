@@ -41,21 +41,14 @@ AHEAD = 2.5
 
 @dataclass(frozen=True)
 class Extent:
-    """Length of a run, and the traffic that fills it.
+    """Length of a run, and the traffic that fills it."""
 
-    Parameters
-    ----------
-    until_ns
-        End of the window.
-    messages
-        Messages of a compute rank: what it can send at full rate.
-    part_bytes, parts
-        Transactions are transferred in parts of this size, so that the window counts what has
-        arrived of long ones; and the number of parts of a client.
-    """
-
+    #: End of the window.
     until_ns: float
+    #: Messages of a compute rank: what it can send at full rate.
     messages: int
+    #: Transactions are transferred in parts of this size, so that the window counts what has
+    #: arrived of long ones; and the number of parts of a client.
     part_bytes: int
     parts: int
 
@@ -194,16 +187,10 @@ def bandwidths(
 
     Parameters
     ----------
-    fabric, routes
-        The fabric and its routes.
     jobs
         Workload, and host of each rank, by name.
-    level
-        Level of detail.
     until_ns
         End of the window, which begins at `WARM_UP` of this time.
-    seed
-        Seed of the run.
     """
     mix = combine(
         [Job(work, name, hosts) for name, (work, hosts) in jobs.items()], fabric, overlap="share"

@@ -43,13 +43,7 @@ CABLE_COLUMNS = {
 
 
 def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the length of each cable in m: known, else the shortest sufficient length sold.
-
-    Raises
-    ------
-    InputError
-        If a cable would be longer than the longest length sold.
-    """
+    """Return the length of each cable in m: known, else the shortest sufficient length sold."""
     fabric = gear.fabric
     sold = np.array(layout.cable_lengths_m)
     known = ~np.isnan(fabric.cable_length_m) & ~gear.inside

@@ -18,17 +18,11 @@ from weft.fabrics import Fabric, NodeKind
 
 @dataclass(frozen=True)
 class Group:
-    """A switch box with its hosts, or a host without a box.
+    """A switch box with its hosts, or a host without a box."""
 
-    Parameters
-    ----------
-    box
-        The box, -1 for none.
-    hosts
-        Nodes of the hosts, ascending; for a host with several adapters, the first adapter.
-    """
-
+    #: The box, -1 for none.
     box: int
+    #: Nodes of the hosts, ascending; for a host with several adapters, the first adapter.
     hosts: tuple[int, ...]
 
 
@@ -39,39 +33,27 @@ class Equipment:
     A *box* is mounted in a rack as a whole: a switch, or all switches of one chassis (with the same
     system GUID). A *unit* is a box with its hosts, or a host without a box: unit ``b`` contains
     box ``b``, and the units of single hosts follow.
-
-    Parameters
-    ----------
-    fabric
-        The fabric.
-    node_unit
-        int32 [nodes]: unit of each node; a host is in the unit of the box to which it has most
-        cables; -1 for an auxiliary adapter without a cable.
-    box_nodes
-        The switches of each box.
-    box_ports
-        int64 [boxes]: number of ports for external cables.
-    box_bought
-        int64 [boxes]: number of ports of the product to buy, `box_ports` or more.
-    box_units
-        int64 [boxes]: height in U.
-    machine
-        int64 [nodes]: for each adapter of a host, the host's first adapter; for any other node, the
-        node itself.
-    inside
-        bool [cables]: whether the cable is inside a chassis or a switch, and so is not bought.
-    groups
-        One group per box with hosts, and one per host without a box.
     """
 
+    #: The fabric.
     fabric: Fabric
+    #: int32 [nodes]: unit of each node; a host is in the unit of the box to which it has most
+    #: cables; -1 for an auxiliary adapter without a cable.
     node_unit: NDArray[np.int32]
+    #: The switches of each box.
     box_nodes: tuple[tuple[int, ...], ...]
+    #: int64 [boxes]: number of ports for external cables.
     box_ports: NDArray[np.int64]
+    #: int64 [boxes]: number of ports of the product to buy, `box_ports` or more.
     box_bought: NDArray[np.int64]
+    #: int64 [boxes]: height in U.
     box_units: NDArray[np.int64]
+    #: int64 [nodes]: for each adapter of a host, the host's first adapter; for any other node, the
+    #: node itself.
     machine: NDArray[np.int64]
+    #: bool [cables]: whether the cable is inside a chassis or a switch, and so is not bought.
     inside: NDArray[np.bool_]
+    #: One group per box with hosts, and one per host without a box.
     groups: tuple[Group, ...]
 
     @property
@@ -107,11 +89,6 @@ def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> E
     """Return the boxes of a fabric and the hosts of each.
 
     If the price file has switches, the product for a box is the smallest one with enough ports.
-
-    Raises
-    ------
-    InputError
-        If the fabric has neither switches nor hosts, or a box is higher than a rack.
     """
     if fabric.num_switches + fabric.num_hosts == 0:
         raise InputError(f"{fabric.name} has neither switches nor hosts")
@@ -208,13 +185,7 @@ def _homes(
 
 
 def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[Group]]]:
-    """Return the names and orders of the groups: the wanted order, or all for ``shortest``.
-
-    Raises
-    ------
-    InputError
-        If an order by coordinates is wanted and a group has no coordinates.
-    """
+    """Return the names and orders of the groups: the wanted order, or all for ``shortest``."""
     by_name = {"number": list(gear.groups)}
     coordinates = _coordinates(gear)
     if coordinates is not None:

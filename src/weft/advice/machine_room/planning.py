@@ -182,13 +182,7 @@ def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
-    """Fill in price, cost and power of each item; return the categories without prices.
-
-    Raises
-    ------
-    InputError
-        If a section of the price file has no entry for an item.
-    """
+    """Fill in price, cost and power of each item; return the categories without prices."""
     missing: dict[str, list[str]] = {}
     unpriced: list[str] = []
     for row in rows:

@@ -74,37 +74,22 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices read from a file.
+    """Prices read from a file."""
 
-    Parameters
-    ----------
-    file
-        Name of the file.
-    currency
-        Currency of the prices.
-    switch, adapter, cable
-        Entries of each section; None if the file has no such section.
-    rack
-        Price of a rack, or None.
-    """
-
+    #: Name of the file.
     file: str
+    #: Currency of the prices.
     currency: str
+    #: Entries of each section; None if the file has no such section.
     switch: tuple[SwitchPrice, ...] | None = None
     adapter: tuple[AdapterPrice, ...] | None = None
     cable: tuple[CablePrice, ...] | None = None
+    #: Price of a rack, or None.
     rack: RackPrice | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> Prices:
-        """Read a price file.
-
-        Raises
-        ------
-        InputError
-            If the file is not valid TOML, or has an unknown key, a value of the wrong type, or two
-            prices of one item; the message names file and line.
-        """
+        """Read a price file."""
         text = read_text(path)
         try:
             file = _File.model_validate(parse_toml(text, path))

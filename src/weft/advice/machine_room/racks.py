@@ -32,23 +32,17 @@ class Placement:
     """Positions of nodes and racks.
 
     Racks are numbered row by row.
-
-    Parameters
-    ----------
-    node_rack, node_unit, node_height
-        int32 [nodes]: rack, lowest U (from 1 at the bottom) and height in U; rack -1 for an
-        auxiliary adapter without a cable.
-    rack_row, rack_column
-        int32 [racks]: row, and position in the row, from 0.
-    rack_used
-        int32 [racks]: occupied units.
     """
 
+    #: int32 [nodes]: rack, lowest U (from 1 at the bottom) and height in U; rack -1 for an
+    #: auxiliary adapter without a cable.
     node_rack: NDArray[np.int32]
     node_unit: NDArray[np.int32]
     node_height: NDArray[np.int32]
+    #: int32 [racks]: row, and position in the row, from 0.
     rack_row: NDArray[np.int32]
     rack_column: NDArray[np.int32]
+    #: int32 [racks]: occupied units.
     rack_used: NDArray[np.int32]
 
     @property
@@ -94,13 +88,7 @@ class Packer:
         return self._leaves
 
     def place(self, groups: Sequence[Group]) -> Placement:
-        """Place the groups, in this order, and the other switches in racks.
-
-        Raises
-        ------
-        InputError
-            If the rows are too short for racks at their ends.
-        """
+        """Place the groups, in this order, and the other switches in racks."""
         core = self._gear.core
         if self._leaves == "separate":
             host_racks = self._host_racks([host for group in groups for host in group.hosts])

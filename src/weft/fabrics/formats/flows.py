@@ -12,13 +12,7 @@ from weft.fabrics.formats.records import lines_of, shown
 
 
 def read_flows(fabric: Fabric, text: str, file: str = "flows") -> NDArray[np.int64]:
-    """Read flows, one line ``SOURCE DESTINATION`` each, int64 [2, flows].
-
-    Raises
-    ------
-    InputError
-        If a line does not name two hosts, or there is no flow; the message gives the line.
-    """
+    """Read flows, one line ``SOURCE DESTINATION`` each, int64 [2, flows]."""
     ends: list[tuple[int, int]] = []
     for number, line in enumerate(lines_of(text), 1):
         words = line.partition("#")[0].split()

@@ -14,13 +14,7 @@ def host_word(fabric: Fabric, node: int) -> str:
 
 
 def host_number(fabric: Fabric, text: str) -> int:
-    """Return the number of the host with a name or GUID.
-
-    Raises
-    ------
-    InputError
-        If there is no such node, or it is not a host that is judged.
-    """
+    """Return the number of the host with a name or GUID."""
     node = fabric.find_node(text)
     host = node - fabric.num_switches
     if not 0 <= host < fabric.num_hosts:

@@ -26,13 +26,7 @@ _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 
 
 def compress(names: Iterable[str]) -> str:
-    """Return the host list of these names in natural order, without duplicates.
-
-    Raises
-    ------
-    InputError
-        If a name is empty, or contains white space or one of ``, [ ] = #``.
-    """
+    """Return the host list of these names in natural order, without duplicates."""
     groups: dict[str, set[str]] = {}
     plain: set[str] = set()
     for name in names:
@@ -67,13 +61,7 @@ def _bracket(prefix: str, digits: set[str]) -> str:
 
 
 def expand(text: str) -> list[str]:
-    """Return the names in a host list, in the order of the list.
-
-    Raises
-    ------
-    InputError
-        If brackets or ranges are malformed, or there are more than `MAX_HOSTS` names.
-    """
+    """Return the names in a host list, in the order of the list."""
     names: list[str] = []
     for item in _items(text):
         names.extend("".join(parts) for parts in product(*_pieces(item, text)))

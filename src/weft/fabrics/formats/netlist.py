@@ -77,14 +77,9 @@ class PortRecord(NamedTuple):
 
 @dataclass
 class Netlist:
-    """Records of one file.
+    """Records of one file."""
 
-    Parameters
-    ----------
-    file
-        Name of the file, for messages.
-    """
-
+    #: Name of the file, for messages.
     file: str
     nodes: list[NodeRecord] = field(default_factory=list)
     ports: list[PortRecord] = field(default_factory=list)
@@ -93,13 +88,7 @@ class Netlist:
     _rates: dict[str, Rate] = field(default_factory=dict)
 
     def fail(self, message: str, line: int | None = None) -> NoReturn:
-        """Refuse the file with a message.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
+        """Refuse the file with a message."""
         raise InputError(message, file=self.file, line=line)
 
     def add_node(self, record: NodeRecord) -> None:
@@ -168,11 +157,6 @@ class Netlist:
         default_rate
             Rate of cables whose lines have none, and the half of a rate that they lack; its use
             issues a `FormatWarning`, as does a cable whose ends have different rates.
-
-        Raises
-        ------
-        InputError
-            If ends disagree or a port, GUID or LID is used twice; the message names the line.
         """
         if not self.nodes:
             self.fail("it has no record of a switch or adapter")

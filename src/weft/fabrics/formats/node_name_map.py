@@ -39,24 +39,12 @@ class Name(NamedTuple):
 
 
 def read_names(path: str | Path) -> dict[int, Name]:
-    """Return names by GUID from a node-name-map file.
-
-    Raises
-    ------
-    InputError
-        If the file is not a node-name-map; the message names file and line.
-    """
+    """Return names by GUID from a node-name-map file."""
     return parse_names(without_session(read_text(path), source_name(path)), str(path))
 
 
 def parse_names(text: str, file: str) -> dict[int, Name]:
-    """Return names by GUID from the contents of a node-name-map.
-
-    Raises
-    ------
-    InputError
-        If a line is not an entry, or a GUID has two names.
-    """
+    """Return names by GUID from the contents of a node-name-map."""
     names: dict[int, Name] = {}
     for number, line in enumerate(lines_of(text), 1):
         if not line or line.lstrip().startswith("#"):
@@ -95,15 +83,8 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     ----------
     fabric
         Any fabric.
-    names
-        Names by node GUID.
     file
         Name of the node-name-map file, for messages.
-
-    Raises
-    ------
-    InputError
-        If a name equals the id of another node.
     """
     guids = fabric.node_guid.tolist()
     known = set(guids)

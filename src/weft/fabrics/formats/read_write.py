@@ -25,8 +25,6 @@ def read_file(
 
     Parameters
     ----------
-    path
-        The file.
     format
         Its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected from the
         contents.
@@ -34,11 +32,6 @@ def read_file(
         A node-name-map file whose names become the labels.
     options
         Options of the format.
-
-    Raises
-    ------
-    InputError
-        If the file is invalid; the message names file and line.
     """
     named, given = (None, options) if format is None else reader.parse(format, options)
     text = without_session(read_text(path), source_name(path))

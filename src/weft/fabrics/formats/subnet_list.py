@@ -88,29 +88,17 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
 
 @dataclass(frozen=True)
 class Seen:
-    """Ports and cables that OpenSM discovered in its last sweep.
+    """Ports and cables that OpenSM discovered in its last sweep."""
 
-    Parameters
-    ----------
-    lid
-        Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
-    cables
-        Port GUID and port number at one end and at the other; each cable is listed in both
-        directions.
-    """
-
+    #: Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
     lid: dict[int, int]
+    #: Port GUID and port number at one end and at the other; each cable is listed in both
+    #: directions.
     cables: set[tuple[int, int, int, int]]
 
 
 def read_seen(path: Path) -> Seen:
-    """Return the ports, LIDs and cables that ``opensm-subnet.lst`` lists.
-
-    Raises
-    ------
-    InputError
-        If a line is invalid; the message names file and line.
-    """
+    """Return the ports, LIDs and cables that ``opensm-subnet.lst`` lists."""
     return _seen(without_session(read_text(path), source_name(path)), str(path))
 
 

@@ -70,25 +70,18 @@ class _Graph:
 
     A host is *loose* if its only cable leads to a forwarding node: it is on that node's side, or
     its cable is cut.
-
-    Parameters
-    ----------
-    cables
-        int32 [size, size], symmetric: parallel cables between two vertices.
-    loose, fixed
-        int64 [size]: number of loose hosts attached to the vertex; 1 if the vertex is a host, else
-        0.
-    idle
-        Number of hosts without a cable.
-    host_vertex, host_loose
-        int64 and bool [hosts]: vertex of the host, or the vertex to which a loose host is attached
-        (-1 for none); whether the host is loose.
     """
 
+    #: int32 [size, size], symmetric: parallel cables between two vertices.
     cables: csr_array
+    #: int64 [size]: number of loose hosts attached to the vertex; 1 if the vertex is a host, else
+    #: 0.
     loose: NDArray[np.int64]
     fixed: NDArray[np.int64]
+    #: Number of hosts without a cable.
     idle: int
+    #: int64 and bool [hosts]: vertex of the host, or the vertex to which a loose host is attached
+    #: (-1 for none); whether the host is loose.
     host_vertex: NDArray[np.int64]
     host_loose: NDArray[np.bool_]
 

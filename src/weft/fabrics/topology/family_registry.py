@@ -40,40 +40,25 @@ MOST = 20_000_000
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """Properties of a topology from the literature, independent of how weft builds it.
+    """Properties of a topology from the literature, independent of how weft builds it."""
 
-    Parameters
-    ----------
-    hosts, switches, cables
-        Number of hosts, of switches, and of cables; cables to hosts are included.
-    diameter
-        Largest number of hops of a minimal path between two hosts, or None.
-    bisection_cables
-        Number of cables of the smallest cut between two halves of the hosts, cables to hosts
-        included (half sizes differ by one if the number of hosts is odd); None where not proven.
-    radix
-        Number of ports of the largest switch, or None.
-    source
-        Source of the numbers.
-    """
-
+    #: Number of hosts, of switches, and of cables; cables to hosts are included.
     hosts: int
     switches: int
     cables: int
+    #: Largest number of hops of a minimal path between two hosts, or None.
     diameter: int | None = None
+    #: Number of cables of the smallest cut between two halves of the hosts, cables to hosts
+    #: included (half sizes differ by one if the number of hosts is odd); None where not proven.
     bisection_cables: int | None = None
+    #: Number of ports of the largest switch, or None.
     radix: int | None = None
+    #: Source of the numbers.
     source: str = ""
 
 
 def build(spec: str) -> Fabric:
-    """Build the fabric that a spec describes.
-
-    Raises
-    ------
-    InputError
-        If the family is unknown, the spec is malformed or the parameters are impossible.
-    """
+    """Build the fabric that a spec describes."""
     entry, bound, common = _bound(spec)
     try:
         builder = entry.function(**bound)
@@ -83,13 +68,7 @@ def build(spec: str) -> Fabric:
 
 
 def check_spec(spec: str) -> None:
-    """Refuse a spec with an unknown family, option or rate; build nothing.
-
-    Raises
-    ------
-    InputError
-        As in `build`, except for parameters that are impossible together.
-    """
+    """Refuse a spec with an unknown family, option or rate; build nothing."""
     for key, value in _bound(spec)[2].items():
         if key == "attached":
             convert(value, int, f"{spec}: attached")
@@ -171,25 +150,13 @@ def closed_form(fabric: Fabric) -> ClosedForm | None:
 
 
 def need(condition: bool | np.bool_, message: str) -> None:
-    """Refuse impossible parameters.
-
-    Raises
-    ------
-    InputError
-        If the condition is false; `message` is its text.
-    """
+    """Refuse impossible parameters."""
     if not condition:
         raise InputError(message)
 
 
 def at_least(least: int, **values: int | Sequence[int]) -> None:
-    """Refuse parameters below `least` or above `MOST`; every value of a list is checked.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range; the message names the parameter and its value.
-    """
+    """Refuse parameters below `least` or above `MOST`; every value of a list is checked."""
     for name, value in values.items():
         need(not isinstance(value, Sequence) or len(value) > 0, f"{name} must not be empty")
         for number in value if isinstance(value, Sequence) else (value,):
@@ -198,13 +165,7 @@ def at_least(least: int, **values: int | Sequence[int]) -> None:
 
 
 def check_size(form: ClosedForm) -> None:
-    """Refuse a fabric of fewer than two hosts, or of more than `MOST` nodes or cables.
-
-    Raises
-    ------
-    InputError
-        If it has fewer than two hosts, or more than `MOST` nodes or cables.
-    """
+    """Refuse a fabric of fewer than two hosts, or of more than `MOST` nodes or cables."""
     need(form.hosts >= 2, "this fabric would have one host; expected two or more")
     need(
         max(form.hosts + form.switches, form.cables) <= MOST,

@@ -137,8 +137,6 @@ def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64
     ----------
     nodes, degree
         Number of nodes and degree, as checked by `jellyfish`.
-    seed
-        Seed of the random numbers.
 
     Returns
     -------

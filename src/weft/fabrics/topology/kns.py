@@ -31,14 +31,7 @@ class Line:
 
 
 def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
-    """Return the network of d-port switches that connects k routers by `cables` cables each.
-
-    Raises
-    ------
-    InputError
-        If s is not the number of stages needed, or the routers cannot be divided evenly among the
-        switches.
-    """
+    """Return the network of d-port switches that connects k routers by `cables` cables each."""
     ends = k * cables
     ports = ends if d is None else d
     if ends <= ports:
@@ -212,8 +205,6 @@ def lines_of(k: int, n: int, line: Line, ports: int, hosts: int) -> FabricBuilde
     ----------
     k, n
         Number of routers in each dimension, number of dimensions.
-    line
-        Network of a line.
     ports
         Number of ports of a line switch; 0 for the number of its cables.
     hosts

@@ -85,24 +85,16 @@ def _adjacency(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Groups of hosts with cables to the same rows.
+    """Groups of hosts with cables to the same rows."""
 
-    Parameters
-    ----------
-    size
-        int64 [groups]: number of hosts of each group.
-    reach
-        int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
-    offset, row
-        CSR over groups: the rows to which the hosts are cabled; for a forwarding host, its own row.
-    direct
-        int64 [pairs, 2]: two groups of one host each, whose hosts are joined by a cable.
-    """
-
+    #: int64 [groups]: number of hosts of each group.
     size: NDArray[np.int64]
+    #: int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
     reach: NDArray[np.int64]
+    #: CSR over groups: the rows to which the hosts are cabled; for a forwarding host, its own row.
     offset: NDArray[np.int64]
     row: NDArray[np.int64]
+    #: int64 [pairs, 2]: two groups of one host each, whose hosts are joined by a cable.
     direct: NDArray[np.int64]
 
     @property

@@ -26,40 +26,24 @@ OTHER_PORTS = 64
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of a family, sized for a number of hosts.
+    """A machine of a family, sized for a number of hosts."""
 
-    Parameters
-    ----------
-    name
-        Name of the machine: its family, with the oversubscription of a fat tree.
-    family
-        Family of the topology.
-    spec
-        Spec of the fabric with the hosts that are asked for.
-    hosts
-        Number of hosts that are asked for, which `spec` attaches.
-    places
-        Number of hosts for which the machine has ports.
-    form
-        Closed form of the machine with a host at each place.
-    """
-
+    #: Name of the machine: its family, with the oversubscription of a fat tree.
     name: str
+    #: Family of the topology.
     family: str
+    #: Spec of the fabric with the hosts that are asked for.
     spec: str
+    #: Number of hosts that are asked for, which `spec` attaches.
     hosts: int
+    #: Number of hosts for which the machine has ports.
     places: int
+    #: Closed form of the machine with a host at each place.
     form: ClosedForm
 
 
 def ports_of(rate: str | float) -> int:
-    """Return the number of ports of a usual switch for a rate.
-
-    Raises
-    ------
-    InputError
-        If the rate is unknown.
-    """
+    """Return the number of ports of a usual switch for a rate."""
     name = RATE_NAMES[parse_rate(rate)[1]]
     return PORTS.get(name.partition("x")[2], OTHER_PORTS)
 
@@ -95,11 +79,6 @@ def machines_for(
         Machines with the fewest switches first.
     dict
         Name -> why there is no such machine.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the rate or a name is unknown.
     """
     whole_number(hosts, "the number of hosts", 2, MOST)
     whole_number(radix, "the number of ports of a switch", 2, MAX_PORTS)
@@ -174,10 +153,6 @@ def smallest(
 
     Parameters
     ----------
-    counts
-        Closed form of the family.
-    proposals
-        Parameters of the family.
     hosts, radix
         Smallest number of hosts, and largest number of ports of a switch.
 

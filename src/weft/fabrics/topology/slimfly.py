@@ -17,17 +17,11 @@ from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels
 
 @dataclass(frozen=True)
 class Field:
-    """A finite field as tables; the base-p digits of an element are its polynomial's coefficients.
+    """A finite field as tables; the base-p digits of an element are a polynomial's coefficients."""
 
-    Parameters
-    ----------
-    power
-        int64 [q - 1]: powers 0, 1, … of a primitive element.
-    add, multiply
-        int64 [q, q]: sum and product of two elements.
-    """
-
+    #: int64 [q - 1]: powers 0, 1, … of a primitive element.
     power: NDArray[np.int64]
+    #: int64 [q, q]: sum and product of two elements.
     add: NDArray[np.int64]
     multiply: NDArray[np.int64]
 

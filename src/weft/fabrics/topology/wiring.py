@@ -27,10 +27,6 @@ def near_cubic(dimensions: int, radix: int, least: int = 2) -> Iterator[tuple[in
     ----------
     dimensions
         Number of dimensions.
-    radix
-        Largest size of a dimension.
-    least
-        Smallest size of a dimension.
     """
     for size in range(least, radix):
         for larger in range(dimensions):
@@ -77,8 +73,6 @@ def attach_hosts(
         `hosts` is above 1.
     coordinates
         int64 [switches, d]: coordinates of each switch, and of its hosts.
-    level
-        Tree level of the hosts.
 
     Returns
     -------

@@ -89,39 +89,28 @@ TESTS = record_type(
 
 
 class Casts(NamedTuple):
-    """State of the multicasts.
+    """State of the multicasts."""
 
-    Parameters
-    ----------
-    groups, packets, forks, trunk, branches, tests
-        `GROUP` of each multicast, `CAST` of each packet, `FORK` of each input lane, `TRUNK` of each
-        router, `BRANCH`, and one `TESTS`.
-    of_op
-        int32 [operations]: multicast of each operation, -1 for none.
-    op_offset, ops
-        int32: sends that end at each endpoint of the range of each multicast.
-    lanes
-        uint8 [input lanes * 64]: lane that a fork has of each output port.
-    ports
-        uint64 [routers]: bits of the input ports with forks.
-    of_port
-        uint32 [inputs]: bits of the lanes with forks.
-    done
-        uint32 [64]: lanes of each input port of a router that have been served in this step.
-    """
-
+    #: `GROUP` of each multicast, `CAST` of each packet, `FORK` of each input lane, `TRUNK` of each
+    #: router, `BRANCH`, and one `TESTS`.
     groups: Any
     packets: Any
     forks: Any
     trunk: Any
     branches: Any
     tests: Any
+    #: int32 [operations]: multicast of each operation, -1 for none.
     of_op: Any
+    #: int32: sends that end at each endpoint of the range of each multicast.
     op_offset: Any
     ops: Any
+    #: uint8 [input lanes * 64]: lane that a fork has of each output port.
     lanes: Any
+    #: uint64 [routers]: bits of the input ports with forks.
     ports: Any
+    #: uint32 [inputs]: bits of the lanes with forks.
     of_port: Any
+    #: uint32 [64]: lanes of each input port of a router that have been served in this step.
     done: Any
 
 

@@ -100,37 +100,26 @@ def group(key, count):
 
 
 class Sums(NamedTuple):
-    """Sums over the active edges at each node: int32 [nodes], but the last three float64 [nodes].
+    """Sums over the active edges of each node: int32 [nodes], but the last three float64."""
 
-    Parameters
-    ----------
-    out, into
-        Number of edges from the node, and number of edges into the node.
-    full, least, most
-        Number of edges into the node whose source has no other edge; smallest and largest number of
-        outgoing edges of the sources of edges into the node.
-    full_total, full_most
-        Sum and maximum of `full` over the destinations of the node's edges.
-    parallel
-        Scratch: number of edges from one source into the node; 0 between uses.
-    asked
-        Total demand of the edges into the node.
-    conflicts
-        Sum of c of the model over the edges from the node.
-    slower
-        Largest rho' of an edge into the node from a source with several edges.
-    """
-
+    #: Number of edges from the node, and number of edges into the node.
     out: Any
     into: Any
+    #: Number of edges into the node whose source has no other edge; smallest and largest number of
+    #: outgoing edges of the sources of edges into the node.
     full: Any
     least: Any
     most: Any
+    #: Sum and maximum of `full` over the destinations of the node's edges.
     full_total: Any
     full_most: Any
+    #: Scratch: number of edges from one source into the node; 0 between uses.
     parallel: Any
+    #: Total demand of the edges into the node.
     asked: Any
+    #: Sum of c of the model over the edges from the node.
     conflicts: Any
+    #: Largest rho' of an edge into the node from a source with several edges.
     slower: Any
 
 

@@ -30,28 +30,19 @@ QUEUE = counters("queued", "lowest", "base", "last_bucket")
 
 
 class LinkQueue(NamedTuple):
-    """Bucket queue of links, by key.
+    """Bucket queue of links, by key."""
 
-    Parameters
-    ----------
-    key, key_bits
-        float64 [links], bytes/ns: lowest level that may change; and the same memory as int64.
-    bucket_of
-        int32 [links]: bucket of a link, -1 for none.
-    first
-        int32 [buckets]: first link of a bucket, -1 for none.
-    after, before
-        int32 [links]: neighbours in the list of a bucket, -1 for none.
-    count
-        A QUEUE record.
-    """
-
+    #: float64 [links], bytes/ns: lowest level that may change; and the same memory as int64.
     key: Any
     key_bits: Any
+    #: int32 [links]: bucket of a link, -1 for none.
     bucket_of: Any
+    #: int32 [buckets]: first link of a bucket, -1 for none.
     first: Any
+    #: int32 [links]: neighbours in the list of a bucket, -1 for none.
     after: Any
     before: Any
+    #: A QUEUE record.
     count: Any
 
 
@@ -252,63 +243,46 @@ COUNT = counters(
 
 
 class State(NamedTuple):
-    """Links and their flows. A flow has a slot, which has an entry for each link of the flow.
+    """Links and their flows. A flow has a slot, which has an entry for each link of the flow."""
 
-    Parameters
-    ----------
-    capacity
-        float64 [links], bytes/ns.
-    route_offset, route_link, route_share
-        int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each link; `route_share` is empty if all these parts are 1.
-    hops
-        int32 [slots]: number of links of each flow, 0 for a slot without a flow.
-    entry_link, entry_index, entry_share
-        int32, int32 and float64 [entries]: link of the entry, index of the entry in the link's
-        list, and part of the flow's rate as in `route_share`.
-    segment, room, members
-        int64, int32 and int32 [links]: start of a link's list in the pool, number of entries for
-        which the list has room, and number of entries in the list.
-    pool
-        int32: list of the entries of each link.
-    links
-        LINK [links].
-    dirty, is_dirty
-        int32 and bool [links]: list of links to revise, and whether a link is on it.
-    touched, is_touched
-        int32 and bool [slots]: list of flows whose rate may have changed, and whether a flow is
-        on it.
-    current
-        float64 [slots], bytes/ns: rate of each flow; infinite if it is not yet known.
-    queue
-        A `LinkQueue`.
-    heap_key, heap_link
-        float64 and int32 [links]: scratch heap of links by level.
-    count
-        A COUNT record.
-    """
-
+    #: float64 [links], bytes/ns.
     capacity: Any
+    #: int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
+    #: crosses each link; `route_share` is empty if all these parts are 1.
     route_offset: Any
     route_link: Any
     route_share: Any
+    #: int32 [slots]: number of links of each flow, 0 for a slot without a flow.
     hops: Any
+    #: int32, int32 and float64 [entries]: link of the entry, index of the entry in the link's list,
+    #: and part of the flow's rate as in `route_share`.
     entry_link: Any
     entry_index: Any
     entry_share: Any
+    #: int64, int32 and int32 [links]: start of a link's list in the pool, number of entries for
+    #: which the list has room, and number of entries in the list.
     segment: Any
     room: Any
     members: Any
+    #: int32: list of the entries of each link.
     pool: Any
+    #: LINK [links].
     links: Any
+    #: int32 and bool [links]: list of links to revise, and whether a link is on it.
     dirty: Any
     is_dirty: Any
+    #: int32 and bool [slots]: list of flows whose rate may have changed, and whether a flow is on
+    #: it.
     touched: Any
     is_touched: Any
+    #: float64 [slots], bytes/ns: rate of each flow; infinite if it is not yet known.
     current: Any
+    #: A `LinkQueue`.
     queue: Any
+    #: float64 and int32 [links]: scratch heap of links by level.
     heap_key: Any
     heap_link: Any
+    #: A COUNT record.
     count: Any
 
 

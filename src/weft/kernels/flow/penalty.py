@@ -69,56 +69,41 @@ class Lists(NamedTuple):
 
 
 class State(NamedTuple):
-    """Adapters, links and flows. A flow has a slot, which has an entry for each link of the flow.
+    """Adapters, links and flows. A flow has a slot with an entry for each of its links."""
 
-    Parameters
-    ----------
-    coefficients
-        A `contention_steps.Coefficients`.
-    capacity
-        float64 [links], bytes/ns.
-    inner
-        bool [links]: whether a link is inside the fabric, and so not in the contention graph.
-    level
-        float64 [links], bytes/ns: largest rate that a link gives a flow; infinite for
-        a link that is not overloaded.
-    route_offset, route_link, route_share
-        int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each link; `route_share` is empty if all these parts are 1.
-    source_rate, destination_rate
-        float64 [routes], bytes/ns: rates of the adapters at the ends.
-    nodes, flows
-        NODE [adapters] and FLOW [slots].
-    sent_by, received_by, entries_of
-        `Lists`: flows by sender and by receiver, and entries by link.
-    senders, receivers, links, pending
-        int32: lists of adapters, links and flows to update in the next solution.
-    is_listed, is_pending
-        bool [links], [slots]: whether a link is in `links`, and whether a flow is in `pending`.
-    count
-        A COUNT record.
-    """
-
+    #: A `contention_steps.Coefficients`.
     coefficients: Any
+    #: float64 [links], bytes/ns.
     capacity: Any
+    #: bool [links]: whether a link is inside the fabric, and so not in the contention graph.
     inner: Any
+    #: float64 [links], bytes/ns: largest rate that a link gives a flow; infinite for a link that is
+    #: not overloaded.
     level: Any
+    #: int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
+    #: crosses each link; `route_share` is empty if all these parts are 1.
     route_offset: Any
     route_link: Any
     route_share: Any
+    #: float64 [routes], bytes/ns: rates of the adapters at the ends.
     source_rate: Any
     destination_rate: Any
+    #: NODE [adapters] and FLOW [slots].
     nodes: Any
     flows: Any
+    #: `Lists`: flows by sender and by receiver, and entries by link.
     sent_by: Any
     received_by: Any
     entries_of: Any
+    #: int32: lists of adapters, links and flows to update in the next solution.
     senders: Any
     receivers: Any
     links: Any
     pending: Any
+    #: bool [links], [slots]: whether a link is in `links`, and whether a flow is in `pending`.
     is_listed: Any
     is_pending: Any
+    #: A COUNT record.
     count: Any
 
 

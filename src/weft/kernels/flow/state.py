@@ -44,83 +44,55 @@ COUNT = np.dtype(
 
 
 class Paths(NamedTuple):
-    """Paths of messages: float64 [routes]; adapters are int32 [routes].
+    """Paths of messages: float64 [routes]; adapters are int32 [routes]."""
 
-    Parameters
-    ----------
-    latency_ns
-        Time from departure to arrival of the last byte.
-    rate_bytes_per_ns
-        Rate of a message without other traffic.
-    source, destination
-        Adapters at the two ends of the path.
-    source_rate_bytes_per_ns
-        Rate of the source's link.
-    """
-
+    #: Time from departure to arrival of the last byte.
     latency_ns: Any
+    #: Rate of a message without other traffic.
     rate_bytes_per_ns: Any
+    #: Adapters at the two ends of the path.
     source: Any
     destination: Any
+    #: Rate of the source's link.
     source_rate_bytes_per_ns: Any
 
 
 class QueuePairs(NamedTuple):
-    """Queues of the pairs of ranks, each of which sends its messages one after the other.
+    """Queues of the pairs of ranks, each of which sends its messages one after the other."""
 
-    Parameters
-    ----------
-    pair_of
-        int32 [ops]: pair of ranks of each operation.
-    last
-        int32 [queues x pairs]: last operation in the queue, counted from 1; 0 if it is empty.
-    latest_ns
-        float64 [queues x pairs]: latest arrival of the messages sent.
-    adapter_free_ns
-        float64 [adapters]: earliest departure of the adapter's next message of one packet.
-    """
-
+    #: int32 [ops]: pair of ranks of each operation.
     pair_of: Any
+    #: int32 [queues x pairs]: last operation in the queue, counted from 1; 0 if it is empty.
     last: Any
+    #: float64 [queues x pairs]: latest arrival of the messages sent.
     latest_ns: Any
+    #: float64 [adapters]: earliest departure of the adapter's next message of one packet.
     adapter_free_ns: Any
 
 
 class Flows(NamedTuple):
-    """Messages under way: arrays [slots] unless a shape is given.
+    """Messages under way: arrays [slots] unless a shape is given."""
 
-    Parameters
-    ----------
-    op
-        int32: operation that sends the message.
-    left_bytes, since_ns
-        float64: bytes left to send at the last change of `rate`, and time of that change.
-    rate
-        float64, bytes/ns: present rate.
-    shared_rate
-        float64, bytes/ns: rate in the last solution of the sharing model.
-    end_ns
-        float64: departure of the last byte at the present rate; infinite for a slot without a flow.
-    block_end_ns
-        float64 [blocks]: earliest `end_ns` in each block of slots.
-    free, leaving, changed, coming
-        int32: lists of free slots, of slots whose flow ends, of slots whose rate has changed, and
-        of slots whose flow starts.
-    touched
-        int32 [blocks]: list of blocks whose earliest end must be found again.
-    """
-
+    #: int32: operation that sends the message.
     op: Any
+    #: float64: bytes left to send at the last change of `rate`, and time of that change.
     left_bytes: Any
     since_ns: Any
+    #: float64, bytes/ns: present rate.
     rate: Any
+    #: float64, bytes/ns: rate in the last solution of the sharing model.
     shared_rate: Any
+    #: float64: departure of the last byte at the present rate; infinite for a slot without a flow.
     end_ns: Any
+    #: float64 [blocks]: earliest `end_ns` in each block of slots.
     block_end_ns: Any
+    #: int32: lists of free slots, of slots whose flow ends, of slots whose rate has changed, and of
+    #: slots whose flow starts.
     free: Any
     leaving: Any
     changed: Any
     coming: Any
+    #: int32 [blocks]: list of blocks whose earliest end must be found again.
     touched: Any
 
 

@@ -20,41 +20,27 @@ FORBIDDEN = 1e18
 
 
 class Stages(NamedTuple):
-    """Dimensions of all stages of a network, each array int64 [stages] unless stated.
+    """Dimensions of all stages of a network, each array int64 [stages] unless stated."""
 
-    Parameters
-    ----------
-    planes, parallel, subtrees
-        Numbers of planes, of parallel cables to a parent, and of subtrees.
-    prefixes
-        int64 [stages + 1]: number of prefixes, the product of the planes of all stages below.
-    load_base
-        int64 [stages + 1]: first load of each stage.
-    group_base
-        int64 [stages + 1]: first group into which each stage divides.
-    """
-
+    #: Numbers of planes, of parallel cables to a parent, and of subtrees.
     planes: Any
     parallel: Any
     subtrees: Any
+    #: int64 [stages + 1]: number of prefixes, the product of the planes of all stages below.
     prefixes: Any
+    #: int64 [stages + 1]: first load of each stage.
     load_base: Any
+    #: int64 [stages + 1]: first group into which each stage divides.
     group_base: Any
 
 
 class Groups(NamedTuple):
-    """Flow counts of a key: how many flows each of its groups sends from and to each subtree.
+    """Flow counts of a key: how many flows each of its groups sends from and to each subtree."""
 
-    Parameters
-    ----------
-    offset
-        int32 [groups + 1]: first count of each group, with the groups of all stages in sequence.
-    side, cable, subtree, flows
-        int32 [counts]: 0 (flows from the subtree) or 1 (flows to it), the parallel cable, the
-        subtree and the number of flows.
-    """
-
+    #: int32 [groups + 1]: first count of each group, with the groups of all stages in sequence.
     offset: Any
+    #: int32 [counts]: 0 (flows from the subtree) or 1 (flows to it), the parallel cable, the
+    #: subtree and the number of flows.
     side: Any
     cable: Any
     subtree: Any

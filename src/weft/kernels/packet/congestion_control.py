@@ -76,21 +76,14 @@ MARKED_LANE = record_type(
 
 
 class Control(NamedTuple):
-    """State of congestion control; in runs without congestion control, arrays have one record.
+    """State of congestion control; in runs without congestion control, arrays have one record."""
 
-    Parameters
-    ----------
-    settings
-        One `SETTINGS`.
-    table
-        `DELAY` of each index.
-    paces, rates, lanes
-        `PACE` of each queue pair, `RATE` of each queue pair or of each service level of each link,
-        and `MARKED_LANE` of each lane of each link.
-    """
-
+    #: One `SETTINGS`.
     settings: Any
+    #: `DELAY` of each index.
     table: Any
+    #: `PACE` of each queue pair, `RATE` of each queue pair or of each service level of each link,
+    #: and `MARKED_LANE` of each lane of each link.
     paces: Any
     rates: Any
     lanes: Any

@@ -9,43 +9,29 @@ from typing import Any, NamedTuple
 
 
 class Topology(NamedTuple):
-    """Links, and the ports and rows at their ends.
+    """Links, and the ports and rows at their ends."""
 
-    Parameters
-    ----------
-    links, kinds, rows
-        `LINK` of each link, `KIND` of each group of equal links, `ROW` of each row.
-    ports
-        `PORT` of all rows, row by row.
-    """
-
+    #: `LINK` of each link, `KIND` of each group of equal links, `ROW` of each row.
     links: Any
     kinds: Any
     rows: Any
+    #: `PORT` of all rows, row by row.
     ports: Any
 
 
 class Calendar(NamedTuple):
-    """Future events; see `weft.kernels.packet.calendar`.
+    """Future events; see `weft.kernels.packet.calendar`."""
 
-    Parameters
-    ----------
-    state
-        One `CALENDAR`.
-    packets, free
-        `PACKET` of each slot, and int32 stack of free slots.
-    bucket_first, bucket_used
-        int32 first slot of each bucket's list, and uint64 words with a bit for each bucket in use.
-    active_time, active_item, far_time, far_item
-        Two heaps, of the present bucket and of events beyond the wheel: int64 times, ps, and int64
-        items (link << 32 | slot). Events of the same time are ordered by item.
-    """
-
+    #: One `CALENDAR`.
     state: Any
+    #: `PACKET` of each slot, and int32 stack of free slots.
     packets: Any
     free: Any
+    #: int32 first slot of each bucket's list, and uint64 words with a bit for each bucket in use.
     bucket_first: Any
     bucket_used: Any
+    #: Two heaps, of the present bucket and of events beyond the wheel: int64 times, ps, and int64
+    #: items (link << 32 | slot). Events of the same time are ordered by item.
     active_time: Any
     active_item: Any
     far_time: Any
@@ -69,107 +55,60 @@ class Arbitration(NamedTuple):
 
 
 class Adapters(NamedTuple):
-    """State of the adapters: messages, queue pairs and connections.
+    """State of the adapters: messages, queue pairs and connections."""
 
-    Parameters
-    ----------
-    messages, sends
-        `MESSAGE` of each operation, and uint8 [ops]: what the operation sends, as numbered in
-        `weft.kernels.program.operations`.
-    routes, pairs, connections
-        `ROUTE` of each route, `PAIR` of each queue pair and `CONNECTION` of each connection.
-    reordered
-        `REORDER` of each connection; a single record where packets always arrive in order.
-    """
-
+    #: `MESSAGE` of each operation, and uint8 [ops]: what the operation sends, as numbered in
+    #: `weft.kernels.program.operations`.
     messages: Any
     sends: Any
+    #: `ROUTE` of each route, `PAIR` of each queue pair and `CONNECTION` of each connection.
     routes: Any
     pairs: Any
     connections: Any
+    #: `REORDER` of each connection; a single record where packets always arrive in order.
     reordered: Any
 
 
 class RouteTables(NamedTuple):
-    """Routes as rows look them up; all arrays are read-only.
+    """Routes as rows look them up; all arrays are read-only."""
 
-    Parameters
-    ----------
-    forwarding
-        uint8 or uint16 [lids, rows]: output ports of forwarding tables.
-    source_routes
-        int32: links of all source routes, one route after the other.
-    set_id, set_offset, candidates
-        int32 [rows, rows], int32 [sets + 1] and `CANDIDATE` records: sets of candidates; see
-        `weft.routing.routes.CandidateRoutes`.
-    endpoints
-        `ENDPOINT` of each endpoint.
-    lane_tables, lane_index, lane_rows
-        uint8 [tables, 16]: lane of each service level; int32: table of each pair of ports; and
-        `LANE_ROW` of each row. See `weft.routing.routes.VirtualLanes`.
-    """
-
+    #: uint8 or uint16 [lids, rows]: output ports of forwarding tables.
     forwarding: Any
+    #: int32: links of all source routes, one route after the other.
     source_routes: Any
+    #: int32 [rows, rows], int32 [sets + 1] and `CANDIDATE` records: sets of candidates; see
+    #: `weft.routing.routes.CandidateRoutes`.
     set_id: Any
     set_offset: Any
     candidates: Any
+    #: `ENDPOINT` of each endpoint.
     endpoints: Any
+    #: uint8 [tables, 16]: lane of each service level; int32: table of each pair of ports; and
+    #: `LANE_ROW` of each row. See `weft.routing.routes.VirtualLanes`.
     lane_tables: Any
     lane_index: Any
     lane_rows: Any
 
 
 class Trace(NamedTuple):
-    """Trace of the hops of selected messages.
+    """Trace of the hops of selected messages."""
 
-    Parameters
-    ----------
-    traced
-        uint8 [ops]: 1 for operations to trace; empty if nothing is traced.
-    front_ps
-        int64 [slots]: time, ps, when the slot's packet became the first of its queue; empty if
-        nothing is traced.
-    hops
-        `HOP` records to fill.
-    """
-
+    #: uint8 [ops]: 1 for operations to trace; empty if nothing is traced.
     traced: Any
+    #: int64 [slots]: time, ps, when the slot's packet became the first of its queue; empty if
+    #: nothing is traced.
     front_ps: Any
+    #: `HOP` records to fill.
     hops: Any
 
 
 class Net(NamedTuple):
-    """State that all kernels of the packet level share.
+    """State that all kernels of the packet level share."""
 
-    Parameters
-    ----------
-    rules, count
-        One `RULES` and one `COUNT`.
-    topology, calendar, credits, arbitration, adapters, tables, trace
-        A `Topology`, `Calendar`, `Credits`, `Arbitration`, `Adapters`, `RouteTables`, `Trace`.
-    lanes
-        `LANE` of each lane of each link, index ``link * lanes + lane``.
-    queues
-        `QUEUE` of each queue of packets in a row.
-    asked
-        uint64 [links * lanes * words]: for each output link and incoming lane, the bits of the
-        input ports where the first packet of a queue requests the link.
-    port_free
-        int64 [links * speedup]: time, ps, from which each of the `speedup` parts of a link's input
-        port is free.
-    due
-        int32: heap of the numbers of the links that may have a packet to grant.
-    best, loads
-        Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
-    choice
-        State of the policies; see `weft.sim.packet.policies`.
-    control
-        A `weft.kernels.packet.congestion_control.Control`.
-    """
-
+    #: One `RULES` and one `COUNT`.
     rules: Any
     count: Any
+    #: A `Topology`, `Calendar`, `Credits`, `Arbitration`, `Adapters`, `RouteTables`, `Trace`.
     topology: Topology
     calendar: Calendar
     credits: Credits
@@ -177,12 +116,22 @@ class Net(NamedTuple):
     adapters: Adapters
     tables: RouteTables
     trace: Trace
+    #: `LANE` of each lane of each link, index ``link * lanes + lane``.
     lanes: Any
+    #: `QUEUE` of each queue of packets in a row.
     queues: Any
+    #: uint64 [links * lanes * words]: for each output link and incoming lane, the bits of the input
+    #: ports where the first packet of a queue requests the link.
     asked: Any
+    #: int64 [links * speedup]: time, ps, from which each of the `speedup` parts of a link's input
+    #: port is free.
     port_free: Any
+    #: int32: heap of the numbers of the links that may have a packet to grant.
     due: Any
+    #: Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
     best: Any
     loads: Any
+    #: State of the policies; see `weft.sim.packet.policies`.
     choice: Any
+    #: A `weft.kernels.packet.congestion_control.Control`.
     control: Any

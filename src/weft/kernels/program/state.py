@@ -49,31 +49,23 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
 
 
 class Program(NamedTuple):
-    """Operations of the ranks; constant during a run.
+    """Operations of the ranks; constant during a run."""
 
-    Parameters
-    ----------
-    kind, rank, size_bytes, match, cpu
-        [ops], as in `weft.workload.Workload`; `cpu` is empty if all processors are 0.
-    duration, release
-        *unit* [ops]: duration of a calculation, and earliest start of an
-        operation; `release` may be empty.
-    successor_offset, successor, successor_on_start
-        Operations that depend on each operation; see `weft.workload.Workload.after`.
-    route
-        int32 [ops]: route of a message, LOCAL within a host.
-    """
-
+    #: [ops], as in `weft.workload.Workload`; `cpu` is empty if all processors are 0.
     kind: Any
     rank: Any
     size_bytes: Any
     match: Any
     cpu: Any
+    #: *unit* [ops]: duration of a calculation, and earliest start of an operation; `release` may be
+    #: empty.
     duration: Any
     release: Any
+    #: Operations that depend on each operation; see `weft.workload.Workload.after`.
     successor_offset: Any
     successor: Any
     successor_on_start: Any
+    #: int32 [ops]: route of a message, LOCAL within a host.
     route: Any
 
 
@@ -86,64 +78,47 @@ class Heap(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """State of the programs of ranks.
+    """State of the programs of ranks."""
 
-    Parameters
-    ----------
-    program
-        A `Program`.
-    rules, count
-        One record of `rules_dtype`, and one COUNT.
-    heap
-        A `Heap` of future events.
-    timeline_op, timeline_time
-        int32 and *unit*: operations that wait only for their release, in the order of their
-        releases, and the time of each release.
-    pending
-        int32 [ops]: number of predecessors whose start or end an operation still waits for.
-    ready
-        int32 [ops + 1]: queue of operations to start.
-    posted, ended, left, arrived
-        *unit* [ops]: time when an operation started, when it ended, when its data began to depart,
-        and when its message arrived; -1 until then. Of a request of a routing key, `left` is the
-        time of the answer.
-    busy_until, first_waiting
-        *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
-        that waits for the processor, counted from 1; 0 for none.
-    left_below, right_below
-        int32 [ops]: children, counted from 1, in the skew heap of operations that wait for a
-        processor.
-    sends
-        uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER). A
-        request or return of a routing key that the scheduler must handle sends REQUEST.
-    joining
-        int32 [ops + 1]: operations that join their queue pairs at the present time.
-    asked
-        int32 [key operations + 1]: requests and returns of routing keys that have started and that
-        the scheduler has not handled.
-    copy_pair, copied_until
-        int32 [ops] and *unit* [pairs]: pair of ranks (source, destination) of a message within a
-        host, and end of the last copy of each pair.
-    """
-
+    #: A `Program`.
     program: Any
+    #: One record of `rules_dtype`, and one COUNT.
     rules: Any
     count: Any
+    #: A `Heap` of future events.
     heap: Any
+    #: int32 and *unit*: operations that wait only for their release, in the order of their
+    #: releases, and the time of each release.
     timeline_op: Any
     timeline_time: Any
+    #: int32 [ops]: number of predecessors whose start or end an operation still waits for.
     pending: Any
+    #: int32 [ops + 1]: queue of operations to start.
     ready: Any
+    #: *unit* [ops]: time when an operation started, when it ended, when its data began to depart,
+    #: and when its message arrived; -1 until then. Of a request of a routing key, `left` is the
+    #: time of the answer.
     posted: Any
     ended: Any
     left: Any
     arrived: Any
+    #: *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
+    #: that waits for the processor, counted from 1; 0 for none.
     busy_until: Any
     first_waiting: Any
+    #: int32 [ops]: children, counted from 1, in the skew heap of operations that wait for a
+    #: processor.
     left_below: Any
     right_below: Any
+    #: uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER). A request
+    #: or return of a routing key that the scheduler must handle sends REQUEST.
     sends: Any
+    #: int32 [ops + 1]: operations that join their queue pairs at the present time.
     joining: Any
+    #: int32 [key operations + 1]: requests and returns of routing keys that have started and that
+    #: the scheduler has not handled.
     asked: Any
+    #: int32 [ops] and *unit* [pairs]: pair of ranks (source, destination) of a message within a
+    #: host, and end of the last copy of each pair.
     copy_pair: Any
     copied_until: Any

@@ -22,102 +22,70 @@ ANY_EDGE = 2
 
 
 class Edges(NamedTuple):
-    """Links between rows.
+    """Links between rows."""
 
-    Parameters
-    ----------
-    offset, row, port
-        int32: edge_offset, edge_row and edge_port of `weft.fabrics.graph.SwitchGraph`.
-    back, up
-        int32 and uint8 [edges]: the edge of the same cable in the other direction, and whether the
-        edge leads up in a line.
-    cost
-        float64 [edges]: 1 / (rate in Gbit/s).
-    row_base, of_slot
-        int32: row_base and slot_edge of `SwitchGraph`.
-    """
-
+    #: int32: edge_offset, edge_row and edge_port of `weft.fabrics.graph.SwitchGraph`.
     offset: Any
     row: Any
     port: Any
+    #: int32 and uint8 [edges]: the edge of the same cable in the other direction, and whether the
+    #: edge leads up in a line.
     back: Any
     up: Any
+    #: float64 [edges]: 1 / (rate in Gbit/s).
     cost: Any
+    #: int32: row_base and slot_edge of `SwitchGraph`.
     row_base: Any
     of_slot: Any
 
 
 class Lines(NamedTuple):
-    """Lines of switches; see the module.
+    """Lines of switches; see the module."""
 
-    Parameters
-    ----------
-    of_row, rank, base
-        int32, int32 and int64 [rows]: line of each row, -1 for a router; index of the row among the
-        switches of its line; start of the row's entries in `hops`, `down` and `order`.
-    start, switches
-        int32 CSR over lines: the switches.
-    hops, down, order
-        uint16, uint8 and int32: paths between the switches of a line; see the module.
-    """
-
+    #: int32, int32 and int64 [rows]: line of each row, -1 for a router; index of the row among the
+    #: switches of its line; start of the row's entries in `hops`, `down` and `order`.
     of_row: Any
     rank: Any
     base: Any
+    #: int32 CSR over lines: the switches.
     start: Any
     switches: Any
+    #: uint16, uint8 and int32: paths between the switches of a line; see the module.
     hops: Any
     down: Any
     order: Any
 
 
 class Joints(NamedTuple):
-    """Joints of routers and lines; all int32.
+    """Joints of routers and lines; all int32."""
 
-    Parameters
-    ----------
-    node_offset, of_node
-        CSR over nodes: the joints of each node; at a router, in the order of dimensions.
-    router, line, switch
-        [joints]: router, line, and the switch of the line.
-    edge_offset, edges
-        CSR over joints: the edges from the router to the line.
-    position
-        [lines]: index of the line's dimension in the order of dimensions.
-    """
-
+    #: CSR over nodes: the joints of each node; at a router, in the order of dimensions.
     node_offset: Any
     of_node: Any
+    #: [joints]: router, line, and the switch of the line.
     router: Any
     line: Any
     switch: Any
+    #: CSR over joints: the edges from the router to the line.
     edge_offset: Any
     edges: Any
+    #: [lines]: index of the line's dimension in the order of dimensions.
     position: Any
 
 
 class Targets(NamedTuple):
-    """Destinations to route, and the hosts that send.
+    """Destinations to route, and the hosts that send."""
 
-    Parameters
-    ----------
-    rows
-        int32: target rows, in the order in which their trees are chosen.
-    offset, destinations
-        int32 CSR over rows: the destinations.
-    ports
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    sources
-        int64 [rows]: number of hosts that send through each row.
-    num_endpoints
-        Destinations from this number on are switches.
-    """
-
+    #: int32: target rows, in the order in which their trees are chosen.
     rows: Any
+    #: int32 CSR over rows: the destinations.
     offset: Any
     destinations: Any
+    #: int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     ports: Any
+    #: int64 [rows]: number of hosts that send through each row.
     sources: Any
+    #: Destinations from this number on are switches.
     num_endpoints: Any
 
 

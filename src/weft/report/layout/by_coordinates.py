@@ -17,21 +17,14 @@ GROUPED = {"dragonfly": 1, "megafly": 1, "slim-fly": 2}
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Positions of the core nodes, which are the nodes that forward packets.
+    """Positions of the core nodes, which are the nodes that forward packets."""
 
-    Parameters
-    ----------
-    core
-        float64 [core, 2]: position of each core node.
-    caption
-        Explanation of the layout.
-    away
-        float64 [core, 2]: direction of the fan of a node's hosts. If None, the hosts are below
-        right of the node, between its cables along the axes.
-    """
-
+    #: float64 [core, 2]: position of each core node.
     core: Points
+    #: Explanation of the layout.
     caption: str
+    #: float64 [core, 2]: direction of the fan of a node's hosts. If None, the hosts are below right
+    #: of the node, between its cables along the axes.
     away: Points | None = None
 
 

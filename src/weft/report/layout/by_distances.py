@@ -25,8 +25,6 @@ def by_distances(matrix: csr_array, rank: Nodes) -> Points:
 
     Parameters
     ----------
-    matrix
-        Symmetric adjacency.
     rank
         Order of the nodes, which breaks ties.
 

@@ -37,31 +37,21 @@ DECIMALS = 3
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Layout of the drawing of a fabric.
+    """Layout of the drawing of a fabric."""
 
-    Parameters
-    ----------
-    kind
-        ``levels``, ``coordinates`` or ``distances``.
-    caption
-        One line that explains the layout.
-    position
-        float64 [nodes, 2], y upwards.
-    bend
-        float64 [cables]: a cable is a quadratic curve from the node of lower number to the other;
-        its control point is to the left of the cable's middle, by this share of the cable's length.
-    level
-        int64 [nodes]: the tree level of a node, -1 if the layout is not by level.
-    group
-        int64 [nodes]: group of each node, -1 for a node without a cable to the others. If there are
-        too many cables to draw, the page draws groups instead of nodes.
-    """
-
+    #: ``levels``, ``coordinates`` or ``distances``.
     kind: str
+    #: One line that explains the layout.
     caption: str
+    #: float64 [nodes, 2], y upwards.
     position: Points
+    #: float64 [cables]: a cable is a quadratic curve from the node of lower number to the other;
+    #: its control point is to the left of the cable's middle, by this share of the cable's length.
     bend: NDArray[np.float64]
+    #: int64 [nodes]: the tree level of a node, -1 if the layout is not by level.
     level: NDArray[np.int64]
+    #: int64 [nodes]: group of each node, -1 for a node without a cable to the others. If there are
+    #: too many cables to draw, the page draws groups instead of nodes.
     group: NDArray[np.int64]
 
 

@@ -16,24 +16,16 @@ Nodes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """Wiring of a fabric.
+    """Wiring of a fabric."""
 
-    Parameters
-    ----------
-    core
-        Nodes that forward packets, which the layout places first; others are attached to them.
-    core_of
-        int64 [nodes]: index in `core`, -1 for other nodes.
-    a, b
-        int64 [cables]: indices in `core` of both ends, for cables between core nodes, `a` < `b`.
-    parent
-        int64 [nodes]: core node to which a node outside the core is attached; -1 for none.
-    """
-
+    #: Nodes that forward packets, which the layout places first; others are attached to them.
     core: Nodes
+    #: int64 [nodes]: index in `core`, -1 for other nodes.
     core_of: Nodes
+    #: int64 [cables]: indices in `core` of both ends, for cables between core nodes, `a` < `b`.
     a: Nodes
     b: Nodes
+    #: int64 [nodes]: core node to which a node outside the core is attached; -1 for none.
     parent: Nodes
 
     @classmethod

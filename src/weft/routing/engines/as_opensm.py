@@ -58,10 +58,6 @@ def fall_back(
     ----------
     fabric, engine
         The fabric, and the engine that fails on it.
-    reason
-        Why the engine fails.
-    lmc
-        LMC of OpenSM.
     behind
         Destinations per edge that the engine had counted when it failed, int64 [edges].
     """

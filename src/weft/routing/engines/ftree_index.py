@@ -26,34 +26,23 @@ DOWN, SIDEWAYS, UP = range(3)
 
 @dataclass(frozen=True, eq=False)
 class PortGroups:
-    """The ports of each row, grouped by neighbour, and the groups by direction.
+    """The ports of each row, grouped by neighbour, and the groups by direction."""
 
-    Parameters
-    ----------
-    start
-        int32 [3 rows + 1]: the groups of row ``r`` that lead down are
-        ``order[start[3 r]:start[3 r + 1]]``, followed by those that lead sideways and up.
-    order
-        int32 [groups]: groups by row and direction.
-    head
-        int32 [groups]: the neighbouring row, -1 for an adapter.
-    endpoint
-        int32 [groups]: the adapter port, -1 if the neighbour is a row.
-    place
-        int32 [groups]: position of the head's index among all indices. Of equally loaded groups,
-        the one with the smaller position is used.
-    port_start
-        int32 [groups + 1]: group ``g`` has the ports ``port[port_start[g]:port_start[g + 1]]``.
-    port, remote_port
-        int32 [ports]: port numbers here and at the other end.
-    """
-
+    #: int32 [3 rows + 1]: the groups of row ``r`` that lead down are ``order[start[3 r]:start[3 r +
+    #: 1]]``, followed by those that lead sideways and up.
     start: NDArray[np.int32]
+    #: int32 [groups]: groups by row and direction.
     order: NDArray[np.int32]
+    #: int32 [groups]: the neighbouring row, -1 for an adapter.
     head: NDArray[np.int32]
+    #: int32 [groups]: the adapter port, -1 if the neighbour is a row.
     endpoint: NDArray[np.int32]
+    #: int32 [groups]: position of the head's index among all indices. Of equally loaded groups, the
+    #: one with the smaller position is used.
     place: NDArray[np.int32]
+    #: int32 [groups + 1]: group ``g`` has the ports ``port[port_start[g]:port_start[g + 1]]``.
     port_start: NDArray[np.int32]
+    #: int32 [ports]: port numbers here and at the other end.
     port: NDArray[np.int32]
     remote_port: NDArray[np.int32]
 

@@ -142,23 +142,15 @@ def nue(
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Tables, and the lane of each row's destinations.
+    """Tables, and the lane of each row's destinations."""
 
-    Parameters
-    ----------
-    table
-        Table as in `TableRoutes`.
-    lane
-        int32 [rows]: lane of the row's destinations.
-    lanes
-        Number of lanes.
-    worst, total
-        The largest ratio of a link's load to its rate, and the sum of all loads.
-    """
-
+    #: Table as in `TableRoutes`.
     table: NDArray[np.unsignedinteger[Any]]
+    #: int32 [rows]: lane of the row's destinations.
     lane: NDArray[np.int32]
+    #: Number of lanes.
     lanes: int
+    #: The largest ratio of a link's load to its rate, and the sum of all loads.
     worst: float
     total: float
 
@@ -170,30 +162,20 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Input of all attempts on one fabric.
+    """Input of all attempts on one fabric."""
 
-    Parameters
-    ----------
-    fabric
-        Fabric to route.
-    management
-        Whether paths from and to switches are included.
-    distances
-        uint16 [rows, rows]: hops between rows.
-    weight
-        int64 [rows]: number of hosts at each row; at least 1 if paths from the row are included,
-        otherwise 0.
-    goals
-        int32: rows of the destinations to which paths are included, ascending.
-    root
-        int32 [rows]: the most central row of each row's connected component.
-    """
-
+    #: Fabric to route.
     fabric: Fabric
+    #: Whether paths from and to switches are included.
     management: bool
+    #: uint16 [rows, rows]: hops between rows.
     distances: NDArray[np.uint16]
+    #: int64 [rows]: number of hosts at each row; at least 1 if paths from the row are included,
+    #: otherwise 0.
     weight: NDArray[np.int64]
+    #: int32: rows of the destinations to which paths are included, ascending.
     goals: NDArray[np.int32]
+    #: int32 [rows]: the most central row of each row's connected component.
     root: NDArray[np.int32]
 
     @classmethod

@@ -74,18 +74,11 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
 
     Parameters
     ----------
-    fabric
-        Fabric of the paths.
-    text
-        Content of the file.
     file
         Name of the file, for messages.
 
     Raises
     ------
-    InputError
-        If a host is unknown, a port has no cable, a path does not end at its destination or visits
-        a node twice, or a pair occurs twice; the message gives the line.
     NotApplicable
         If the fabric is too large.
     """
@@ -120,14 +113,7 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
 
 
 def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
-    """Return the text for `read_paths`, one line per path, ordered by source and destination.
-
-    Raises
-    ------
-    InputError
-        If the routes belong to another fabric, or have service levels, which the format does not
-        support.
-    """
+    """Return the text for `read_paths`, one line per path, ordered by source and destination."""
     routes.check(fabric)
     if np.any(routes.sl):
         raise InputError("the routes have service levels, which a file of paths cannot hold")

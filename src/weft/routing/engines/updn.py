@@ -178,8 +178,6 @@ def chosen_roots(
     ------
     NotApplicable
         If ``auto`` or ``opensm`` finds no roots.
-    InputError
-        If a root is not a switch of the fabric; the message gives the line of a file.
     """
     rule = ""
     if root_guid_file is not None:

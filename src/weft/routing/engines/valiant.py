@@ -129,28 +129,19 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Candidates via intermediates for one kind of network.
+    """Candidates via intermediates for one kind of network."""
 
-    Parameters
-    ----------
-    kind, note
-        Kind of the network, and text that describes it.
-    gap
-        As `Groups.gap`: empty if every pair of groups has a cable.
-    via
-        int32 [rows]: see `CandidateRoutes.via`.
-    lanes
-        Number of lanes.
-    lines
-        One int8 [edges] array per intermediate, then one per row, and with turns another one per
-        row: see `SetCollector.add`.
-    """
-
+    #: Kind of the network, and text that describes it.
     kind: str
     note: str
+    #: As `Groups.gap`: empty if every pair of groups has a cable.
     gap: str
+    #: int32 [rows]: see `CandidateRoutes.via`.
     via: NDArray[np.int32]
+    #: Number of lanes.
     lanes: int
+    #: One int8 [edges] array per intermediate, then one per row, and with turns another one per
+    #: row: see `SetCollector.add`.
     lines: Iterator[NDArray[np.int8]]
 
 

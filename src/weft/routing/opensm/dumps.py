@@ -54,12 +54,6 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
 
     In a folder, files are found by OpenSM's names. The kind of a single file follows from its name
     or its contents.
-
-    Raises
-    ------
-    InputError
-        If a file or folder does not exist, or a path is a file of unknown kind or of the same kind
-        as another file.
     """
     files: dict[str, Path] = {}
     logs: tuple[Path, ...] = ()
@@ -117,20 +111,13 @@ Problem = tuple[str, str, list[str]]
 
 @dataclass
 class Loaded:
-    """Tables of a dump, and their errors.
+    """Tables of a dump, and their errors."""
 
-    Parameters
-    ----------
-    routes
-        Routes without the invalid entries.
-    base
-        int32 [destinations]: base LID of each port in the dump, 0 for ports without an entry.
-    problems
-        Kind and text of each error, and the names of all that it counts.
-    """
-
+    #: Routes without the invalid entries.
     routes: TableRoutes
+    #: int32 [destinations]: base LID of each port in the dump, 0 for ports without an entry.
     base: NDArray[np.int32]
+    #: Kind and text of each error, and the names of all that it counts.
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -139,18 +126,8 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
 
     Parameters
     ----------
-    fabric
-        Fabric of the tables.
-    path
-        The dump.
     spans
         First and last LID of each port GUID in another file, used for entries without a GUID.
-
-    Raises
-    ------
-    InputError
-        If the file is not a dump, was cut off, or has no switch of the fabric; the message gives
-        file and line.
     """
     dump = parse_dump(read_text(path), str(path))
     of_guid = by_port_guid(fabric)

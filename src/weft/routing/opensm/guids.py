@@ -39,8 +39,6 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
 
     Parameters
     ----------
-    fabric
-        Fabric of the GUIDs.
     path
         The file: a GUID at the start of each line, comments from ``#``.
     kind
@@ -52,12 +50,6 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
     NDArray
         int32 [GUIDs], in the order of the file: switches for ``root``, endpoints for ``cn`` and
         ``io``, destinations for ``order``.
-
-    Raises
-    ------
-    InputError
-        If a line does not start with a GUID, a GUID is unknown, of another kind or listed twice,
-        or the file lists no GUID; the message gives file and line.
     """
     if kind == "root":
         index = {int(g): node for node, g in enumerate(fabric.node_guid[: fabric.num_switches])}
@@ -86,8 +78,6 @@ def listed_nodes(
 
     Parameters
     ----------
-    fabric
-        Fabric of the nodes.
     names
         Names or GUIDs of nodes, GUIDs of ports (not for ``root``), or ``@FILE`` for a file that
         `read_guids` reads.
@@ -100,11 +90,6 @@ def listed_nodes(
     -------
     NDArray
         int32, as from `read_guids`, in the order of the list.
-
-    Raises
-    ------
-    InputError
-        If a node is unknown or of another kind, a file cannot be used, or the list is empty.
     """
     if not len(names):
         raise InputError(f"{what} is empty; expected at least one node")
@@ -143,11 +128,6 @@ def parse_guids(text: str, file: str) -> list[tuple[int, int]]:
 
     OpenSM reads a number without ``0x`` as decimal. This function reads 16 digits without ``0x`` as
     hexadecimal, with a `FormatWarning`.
-
-    Raises
-    ------
-    InputError
-        If a line does not start with a GUID, or there is no GUID.
     """
     guids = []
     bare = 0

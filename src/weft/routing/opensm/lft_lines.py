@@ -68,17 +68,11 @@ class Block:
 
 @dataclass
 class Dump:
-    """Contents of a file.
+    """Contents of a file."""
 
-    Parameters
-    ----------
-    blocks
-        Tables, one per switch, in the order of the file.
-    keys
-        Distinct pairs of the LID and port GUID of an entry; the GUID is -1 if the entry has none.
-    """
-
+    #: Tables, one per switch, in the order of the file.
     blocks: list[Block]
+    #: Distinct pairs of the LID and port GUID of an entry; the GUID is -1 if the entry has none.
     keys: list[tuple[int, int]]
 
 
@@ -269,11 +263,5 @@ def parse_dump(text: str, file: str) -> Dump:
     """Parse a dump.
 
     Lines outside tables, such as messages of the tools, are ignored with a `FormatWarning`.
-
-    Raises
-    ------
-    InputError
-        If the text is not a dump, was cut off, or has a malformed entry; the message gives file
-        and line.
     """
     return _Parser(file).parse(text)

@@ -67,10 +67,6 @@ def read_lfts(
 
     Raises
     ------
-    InputError
-        If the file is not a dump or was cut off, all switches or ports are of another fabric, a
-        switch is missing, a LID belongs to two ports or has two entries in one table, or a switch
-        does not have a port; the message gives file and line.
     NotApplicable
         If a host forwards, since OpenSM has tables only for switches.
     """
@@ -354,8 +350,6 @@ def lft_bytes(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) 
 
     Parameters
     ----------
-    fabric
-        Fabric of the routes.
     routes
         Tables; SLs are not part of the file.
     lids
@@ -373,8 +367,6 @@ def lft_bytes(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) 
     NotApplicable
         If a host forwards, a switch has more than 254 ports, there are more LIDs than tables hold,
         or a description has a line break.
-    InputError
-        If the LIDs have another LMC than the routes, or a LID belongs to two ports.
     """
     routes.check(fabric)
     refuse_forwarding_hosts(fabric)
@@ -400,8 +392,6 @@ def lft_form(fabric: Fabric, lids: Lids, lmc: int) -> LftForm:
     ------
     NotApplicable
         If a description has a line break.
-    InputError
-        If the LIDs have another LMC, or a LID belongs to two ports.
     """
     key = (fabric.digest, lmc, lids.base.tobytes(), lids.lmc.tobytes())
     if key not in _forms:

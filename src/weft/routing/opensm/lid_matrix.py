@@ -79,8 +79,6 @@ def lid_matrix(
 
     Parameters
     ----------
-    fabric
-        Fabric of the matrix.
     hops
         Matrix in the form of `shortest_hops`; by default the result of that function.
     lids
@@ -119,10 +117,6 @@ def read_lid_matrix(
 
     Parameters
     ----------
-    fabric
-        Fabric of the dump.
-    path
-        The dump.
     lids
         LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
         those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself
@@ -135,10 +129,6 @@ def read_lid_matrix(
 
     Raises
     ------
-    InputError
-        If a line is malformed, a switch is of another fabric or has two lines for one target, a
-        line has more ports than the switch, or a LID or GUID is not that of a switch; the message
-        gives file and line.
     NotApplicable
         If a host forwards.
     """

@@ -44,17 +44,11 @@ MAX_LMC = 7
 
 @dataclass(frozen=True, eq=False)
 class Lids:
-    """Base LID and LMC of each destination.
+    """Base LID and LMC of each destination."""
 
-    Parameters
-    ----------
-    base
-        int32 [destinations]: base LID, 0 if the subnet manager cannot reach the port.
-    lmc
-        uint8 [destinations]: LMC.
-    """
-
+    #: int32 [destinations]: base LID, 0 if the subnet manager cannot reach the port.
     base: NDArray[np.int32]
+    #: uint8 [destinations]: LMC.
     lmc: NDArray[np.uint8]
 
     @property
@@ -109,9 +103,6 @@ def predict_lids(
 
     Raises
     ------
-    InputError
-        If the LMC is not 0 to 7, the node is unknown or has no cable, or entries of the cache
-        overlap.
     NotApplicable
         If more LIDs are needed than tables hold, or OpenSM has no host to run on.
     """
@@ -325,13 +316,7 @@ _ENTRY = re.compile(r"0[xX]([0-9a-fA-F]{1,16})\s+0[xX]([0-9a-fA-F]{1,4})\s+0[xX]
 
 
 def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
-    """Read the first and last LID of each port GUID from a guid2lid file.
-
-    Raises
-    ------
-    InputError
-        If a line is malformed, or a GUID occurs twice; the message gives file and line.
-    """
+    """Read the first and last LID of each port GUID from a guid2lid file."""
     spans: dict[int, tuple[int, int]] = {}
     lines: dict[int, int] = {}
     for number, line in enumerate(read_text(path).split("\n"), 1):

@@ -75,11 +75,6 @@ def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
     A sweep may have begun in the file before, so that the text has two sweeps if the logs do. An
     older log that cannot be read ends the text, as does one behind more than `TAIL_BYTES` of newer
     logs; the second result says why, and is empty otherwise.
-
-    Raises
-    ------
-    InputError
-        In the cases of `read_log`, for the newest log.
     """
     text = ""
     for path in reversed(logs):
@@ -97,13 +92,7 @@ def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
 
 
 def read_log(path: Path) -> str:
-    """Return the text of a log, of a long one only the beginning and the end.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or decompressed, or is too long after decompression.
-    """
+    """Return the text of a log, of a long one only the beginning and the end."""
     try:
         with path.open("rb") as raw:
             head = raw.read(8)

@@ -36,23 +36,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Sweep:
-    """One heavy sweep.
+    """One heavy sweep."""
 
-    Parameters
-    ----------
-    engine
-        The engine whose tables were configured; empty if there is none.
-    failed
-        Engines that were tried before and failed, each with the reason.
-    up
-        Whether the sweep ended with SUBNET UP.
-    errors
-        Lines of level ERROR.
-    """
-
+    #: The engine whose tables were configured; empty if there is none.
     engine: str
+    #: Engines that were tried before and failed, each with the reason.
     failed: tuple[tuple[str, str], ...]
+    #: Whether the sweep ended with SUBNET UP.
     up: bool
+    #: Lines of level ERROR.
     errors: tuple[str, ...]
 
     @property

@@ -37,13 +37,7 @@ def port_guids(fabric: Fabric) -> NDArray[np.uint64]:
 
 
 def by_port_guid(fabric: Fabric) -> dict[int, int]:
-    """Return the destination of each port GUID.
-
-    Raises
-    ------
-    InputError
-        If two ports have the same GUID.
-    """
+    """Return the destination of each port GUID."""
     destinations: dict[int, int] = {}
     for destination, guid in enumerate(port_guids(fabric).tolist()):
         if destinations.setdefault(guid, destination) != destination:

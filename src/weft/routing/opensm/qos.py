@@ -59,8 +59,6 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
 
     Parameters
     ----------
-    fabric
-        Fabric of the routes.
     routes
         Routes; only `sl` is used.
 
@@ -183,8 +181,6 @@ def qos_options(
     ------
     NotApplicable
         If the lanes depend on the port; only an engine of OpenSM can program such lanes.
-    InputError
-        If a table has more than 16 entries or an invalid VL, or `max_vls` is out of range.
     """
     if isinstance(lanes, VirtualLanes):
         if not lanes.is_uniform:
@@ -263,24 +259,10 @@ def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
     query and are left out with a `FormatWarning`, as is the section ``qos-ulps``. Port groups by
     port GUID and by node type are supported.
 
-    Parameters
-    ----------
-    fabric
-        Fabric of the ports.
-    path
-        Path of the file.
-
     Returns
     -------
     NDArray
         uint8 [source endpoints, destination endpoints].
-
-    Raises
-    ------
-    InputError
-        If a section has no end, a group, qos-level or port GUID is unknown, a qos-level has no
-        service level, there is no qos-level ``DEFAULT``, or a rule that is not left out uses a
-        group by port name or partition; the message gives file and line.
     """
     items, ulps = _items(read_text(path), str(path))
     return _PolicyReader(fabric, items, str(path)).matrix(ulps)

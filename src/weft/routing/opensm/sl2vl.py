@@ -46,8 +46,6 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
     ----------
     fabric
         Fabric of the tables; its hosts must not forward.
-    path
-        The dump.
 
     Returns
     -------
@@ -59,9 +57,6 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
 
     Raises
     ------
-    InputError
-        If a line is malformed, a port is of another fabric or not a port of its switch, a VL is
-        above 15, or a table is missing or occurs twice; the message gives file and line.
     NotApplicable
         If a host forwards.
     """
@@ -180,10 +175,6 @@ def sl2vl_dump(
 
     Parameters
     ----------
-    fabric
-        Fabric of the tables.
-    lanes
-        Tables of switches.
     lids
         LIDs; ports without a LID are left out.
     adapters

@@ -30,32 +30,18 @@ FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}
 
 @dataclass(frozen=True)
 class Tables:
-    """Files and settings for OpenSM to load.
+    """Files and settings for OpenSM to load."""
 
-    Parameters
-    ----------
-    files
-        Contents of files by name, including `LFTS` unless OpenSM routes with its own engine.
-    settings
-        Settings of opensm.conf: engine, LMC and lanes.
-    source
-        File from which the tables were read; None if there is none.
-    """
-
+    #: Contents of files by name, including `LFTS` unless OpenSM routes with its own engine.
     files: Mapping[str, str]
+    #: Settings of opensm.conf: engine, LMC and lanes.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: File from which the tables were read; None if there is none.
     source: Path | None = None
 
 
 def read_tables(path: Path) -> Tables:
-    """Read a folder of ``weft opensm export``, a folder of OpenSM's dumps, or a single LFT dump.
-
-    Raises
-    ------
-    InputError
-        If the file does not exist, or the folder contains neither tables nor a setting of an engine
-        that computes them.
-    """
+    """Read a folder of ``weft opensm export``, a folder of OpenSM's dumps, or a single LFT dump."""
     if not path.is_dir():
         return Tables({LFTS: read_text(path)}, {"routing_engine": "file"}, path)
     name = next((name for name in (LFTS, DUMP) if (path / name).is_file()), None)

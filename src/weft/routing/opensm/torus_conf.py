@@ -37,72 +37,42 @@ class SeedLink:
 
 @dataclass(frozen=True)
 class Seed:
-    """A switch and some of its neighbours, which define the directions of the dimensions.
+    """A switch and some of its neighbours, which define the directions of the dimensions."""
 
-    Parameters
-    ----------
-    links
-        Links by direction, ``xp`` (up in x), ``xm`` (down in x), ``yp``…
-    datelines
-        Coordinates of the origin relative to the seed's switch, in x, y and z.
-    """
-
+    #: Links by direction, ``xp`` (up in x), ``xm`` (down in x), ``yp``…
     links: Mapping[str, SeedLink] = field(default_factory=dict)
+    #: Coordinates of the origin relative to the seed's switch, in x, y and z.
     datelines: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
 class TorusConf:
-    """Contents of a torus-2QoS.conf.
+    """Contents of a torus-2QoS.conf."""
 
-    Parameters
-    ----------
-    radix
-        Number of switches in x, y and z; 1 for missing dimensions.
-    wraps
-        Whether each dimension is a ring; False for dimensions of two switches.
-    seeds
-        At least one seed; the first whose switches all exist is used.
-    portgroup_max_ports
-        Maximum number of parallel cables between two switches. A switch can have this many
-        adapters minus one, because its own port 0 counts as an adapter.
-    port_order
-        Ports of a switch in the order in which their adapters are routed; other ports follow.
-    max_changes
-        Maximum number of changes of the torus that OpenSM reports.
-    file
-        Name of the file, for error messages.
-    """
-
+    #: Number of switches in x, y and z; 1 for missing dimensions.
     radix: tuple[int, int, int]
+    #: Whether each dimension is a ring; False for dimensions of two switches.
     wraps: tuple[bool, bool, bool]
+    #: At least one seed; the first whose switches all exist is used.
     seeds: tuple[Seed, ...]
+    #: Maximum number of parallel cables between two switches. A switch can have this many adapters
+    #: minus one, because its own port 0 counts as an adapter.
     portgroup_max_ports: int = PORTGROUP_MAX_PORTS
+    #: Ports of a switch in the order in which their adapters are routed; other ports follow.
     port_order: tuple[int, ...] = ()
+    #: Maximum number of changes of the torus that OpenSM reports.
     max_changes: int = MAX_CHANGES
+    #: Name of the file, for error messages.
     file: str = ""
 
 
 def read(path: str | Path) -> TorusConf:
-    """Read a torus-2QoS.conf.
-
-    Raises
-    ------
-    InputError
-        If the file is invalid, as for `parse`; the message gives file and line.
-    """
+    """Read a torus-2QoS.conf."""
     return parse(read_text(path), str(path))
 
 
 def parse(text: str, file: str = "torus-2QoS.conf") -> TorusConf:
-    """Parse the text of a torus-2QoS.conf.
-
-    Raises
-    ------
-    InputError
-        If a keyword is unknown or precedes ``torus`` or ``mesh``, a value is invalid, or the links
-        of a seed start at several switches or lack a dimension; the message gives the line.
-    """
+    """Parse the text of a torus-2QoS.conf."""
     return _Parser(file).parse(text)
 
 

@@ -13,24 +13,16 @@ from weft.fabrics import Fabric
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Flows between endpoints, as arrays for kernels.
+    """Flows between endpoints, as arrays for kernels."""
 
-    Parameters
-    ----------
-    sources, destinations
-        int32 [flows]: endpoints, -1 for a host without a cable.
-    lids
-        int32 [flows]: index of each flow's LID in the forwarding tables; empty if the LMC is 0.
-    order
-        int32 [flows]: indices of the flows, sorted by destination.
-    weights
-        float64 [flows]: weight of each flow; empty if every flow has weight 1.
-    """
-
+    #: int32 [flows]: endpoints, -1 for a host without a cable.
     sources: NDArray[np.int32]
     destinations: NDArray[np.int32]
+    #: int32 [flows]: index of each flow's LID in the forwarding tables; empty if the LMC is 0.
     lids: NDArray[np.int32]
+    #: int32 [flows]: indices of the flows, sorted by destination.
     order: NDArray[np.int32]
+    #: float64 [flows]: weight of each flow; empty if every flow has weight 1.
     weights: NDArray[np.float64]
 
     def part(self, chosen: slice | NDArray[np.integer[Any]]) -> Flows:

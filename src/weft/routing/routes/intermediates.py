@@ -64,11 +64,6 @@ def always_arrives(
         int32 [lines, rows]: `CandidateRoutes.set_id` or `via_set`.
     ends
         Bool [lines, rows]: rows at which paths should end.
-
-    Raises
-    ------
-    InputError
-        If a set is empty or contains an edge that leaves another row.
     """
     graph = fabric.graph
     reached: NDArray[np.bool_] = (lines >= 0) | ends
@@ -125,11 +120,6 @@ def detours(
     ndarray
         int32 [intermediates, rows]: the row of the intermediate at which a path that always takes
         the first candidate ends.
-
-    Raises
-    ------
-    InputError
-        If the candidates lead in a loop.
     """
     lengths_to, loop = longest_paths(fabric, routes, routes.set_id)
     target = "switch"

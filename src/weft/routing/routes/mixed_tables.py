@@ -20,13 +20,9 @@ class MixedTables(TableRoutes):
 
     A subnet manager programs one switch after the other, and a large table in several parts.
     Meanwhile a packet may follow previous entries at some switches and new ones at others.
-
-    Parameters
-    ----------
-    before
-        Previous tables, of the same shape and type as `table`.
     """
 
+    #: Previous tables, of the same shape and type as `table`.
     before: NDArray[np.unsignedinteger[Any]] = field(kw_only=True)
 
     @classmethod

@@ -30,23 +30,15 @@ def within(array: NDArray[Any], low: int, high: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class VirtualLanes(FrozenArrays):
-    """SL to VL mapping: one table for all, or one per (row, input port, output port).
+    """SL to VL mapping: one table for all, or one per (row, input port, output port)."""
 
-    Parameters
-    ----------
-    tables
-        uint8 [tables, 16]: the VL of each SL.
-    index
-        int32: the table of row ``r`` from port ``i`` to port ``o`` is
-        ``index[base[r] + i * ports[r] + o]``, where port 0 is the node itself; empty if table 0 is
-        used everywhere.
-    base, ports
-        int64 and int32 [rows]: start of the row in `index`, and number of its ports, port 0
-        included; empty if `index` is empty.
-    """
-
+    #: uint8 [tables, 16]: the VL of each SL.
     tables: NDArray[np.uint8]
+    #: int32: the table of row ``r`` from port ``i`` to port ``o`` is ``index[base[r] + i * ports[r]
+    #: + o]``, where port 0 is the node itself; empty if table 0 is used everywhere.
     index: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    #: int64 and int32 [rows]: start of the row in `index`, and number of its ports, port 0
+    #: included; empty if `index` is empty.
     base: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     ports: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -63,13 +55,7 @@ class VirtualLanes(FrozenArrays):
         return len(self.index) == 0
 
     def check(self, fabric: Fabric) -> None:
-        """Check that the arrays fit each other and the fabric.
-
-        Raises
-        ------
-        InputError
-            If a shape, type or value does not fit.
-        """
+        """Check that the arrays fit each other and the fabric."""
         if not _whole(self.tables, 2) or self.tables.shape[1] != NUM_SLS or not len(self.tables):
             raise InputError(
                 f"the SL to VL tables have shape {self.tables.shape}; expected {NUM_SLS} entries "

@@ -21,33 +21,24 @@ from weft.fabrics.levels import hosts_of_rows, tree_levels
 
 @dataclass(frozen=True, eq=False)
 class FatTree:
-    """A parallel-ports generalised fat tree, PGFT(h; m; w; p).
+    """A parallel-ports generalised fat tree, PGFT(h; m; w; p)."""
 
-    Parameters
-    ----------
-    m, w, p
-        Number of children, of parents and of parallel cables at each level, from level 1 (hosts to
-        leaf switches) upwards.
-    level
-        int16 [rows]: level, 1 for leaf switches.
-    rank
-        int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
-        subtree are consecutive; -1 for endpoints that are not a host's.
-    start, end
-        int32 [rows]: position (see `rank`) of the first host below each row, and the position after
-        the last host.
-    up_edges, down_edges
-        Upward edges of each row, ordered by parallel cable, then parent; and downward edges,
-        ordered by child, then parallel cable.
-    """
-
+    #: Number of children, of parents and of parallel cables at each level, from level 1 (hosts to
+    #: leaf switches) upwards.
     m: tuple[int, ...]
     w: tuple[int, ...]
     p: tuple[int, ...]
+    #: int16 [rows]: level, 1 for leaf switches.
     level: NDArray[np.int16]
+    #: int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
+    #: subtree are consecutive; -1 for endpoints that are not a host's.
     rank: NDArray[np.int32]
+    #: int32 [rows]: position (see `rank`) of the first host below each row, and the position after
+    #: the last host.
     start: NDArray[np.int32]
     end: NDArray[np.int32]
+    #: Upward edges of each row, ordered by parallel cable, then parent; and downward edges, ordered
+    #: by child, then parallel cable.
     up_edges: tuple[NDArray[np.int32], ...]
     down_edges: tuple[NDArray[np.int32], ...]
 

@@ -30,24 +30,17 @@ from weft.fabrics.levels import tree_levels
 
 @dataclass(frozen=True, eq=False)
 class Stage(FrozenArrays):
-    """Cables from the subtrees of one level to the switches of the next.
+    """Cables from the subtrees of one level to the switches of the next."""
 
-    Parameters
-    ----------
-    subtree
-        int32 [leaves]: subtree of each leaf switch.
-    planes, parallel
-        Numbers of planes above a switch of this stage, and of parallel cables to each parent.
-    edge
-        int32 [subtrees, prefixes, parallel * planes]: edge of `SwitchGraph` that leads upwards from
-        the switch with a given subtree and prefix, -1 if there is none. Column ``c * planes + p``
-        is parallel cable ``c`` to plane ``p``. A prefix combines the planes chosen at the stages
-        below into one number, with the lowest stage most significant.
-    """
-
+    #: int32 [leaves]: subtree of each leaf switch.
     subtree: NDArray[np.int32]
+    #: Numbers of planes above a switch of this stage, and of parallel cables to each parent.
     planes: int
     parallel: int
+    #: int32 [subtrees, prefixes, parallel * planes]: edge of `SwitchGraph` that leads upwards from
+    #: the switch with a given subtree and prefix, -1 if there is none. Column ``c * planes + p`` is
+    #: parallel cable ``c`` to plane ``p``. A prefix combines the planes chosen at the stages below
+    #: into one number, with the lowest stage most significant.
     edge: NDArray[np.int32]
 
     @property
@@ -58,30 +51,20 @@ class Stage(FrozenArrays):
 
 @dataclass(frozen=True, eq=False)
 class FoldedClos(FrozenArrays):
-    """Coordinates of a folded Clos network.
+    """Coordinates of a folded Clos network."""
 
-    Parameters
-    ----------
-    level
-        int16 [rows]: level, 1 for leaf switches; 0 for switches that are left out.
-    leaf_row, leaf_of_row
-        int32: row of each leaf switch, and number of the leaf switch at each row, -1 for others.
-    stages
-        One for each pair of successive levels, the lowest first.
-    reverse
-        int32 [edges]: edge of the same cable in the other direction.
-    complete
-        Whether no cable of a complete tree of these dimensions is missing.
-    left_out
-        What is left out, by name; empty if nothing is.
-    """
-
+    #: int16 [rows]: level, 1 for leaf switches; 0 for switches that are left out.
     level: NDArray[np.int16]
+    #: int32: row of each leaf switch, and number of the leaf switch at each row, -1 for others.
     leaf_row: NDArray[np.int32]
     leaf_of_row: NDArray[np.int32]
+    #: One for each pair of successive levels, the lowest first.
     stages: tuple[Stage, ...]
+    #: int32 [edges]: edge of the same cable in the other direction.
     reverse: NDArray[np.int32]
+    #: Whether no cable of a complete tree of these dimensions is missing.
     complete: bool
+    #: What is left out, by name; empty if nothing is.
     left_out: str
 
 

@@ -23,20 +23,13 @@ MAX_STEPS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups of a dragonfly or megafly.
+    """The groups of a dragonfly or megafly."""
 
-    Parameters
-    ----------
-    group
-        int32 [rows]: the group of each switch.
-    tier
-        int8 [rows]: 1 for spines, which have no hosts, and 0 for all other switches.
-    gap
-        Text that names two groups without a cable between them; empty if every pair has one.
-    """
-
+    #: int32 [rows]: the group of each switch.
     group: NDArray[np.int32]
+    #: int8 [rows]: 1 for spines, which have no hosts, and 0 for all other switches.
     tier: NDArray[np.int8]
+    #: Text that names two groups without a cable between them; empty if every pair has one.
     gap: str = ""
 
     @property

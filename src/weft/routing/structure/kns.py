@@ -38,36 +38,26 @@ class Kns:
 
     A *line* is the indirect network of the paper: a switch, or a small fat tree of switches. A
     *joint* is the connection of a router to a line, by one cable or several parallel ones.
-
-    Parameters
-    ----------
-    routers
-        int32 [routers]: rows of the routers, ascending.
-    coordinates
-        int32 [routers, n]: routers that share a line of dimension i differ only in coordinate i.
-        If faults leave a coordinate ambiguous, it has a value that no cable contradicts.
-    sizes
-        Number of routers of a complete line in each of the n dimensions. Dimensions are ordered by
-        the length of their longest line, then by their lowest switch.
-    line
-        int32 [rows]: index of the line of a switch, -1 for a router.
-    dimension
-        int32 [lines]: dimension of each line; lines that share a router have different ones. Lines
-        for which faults leave no dimension of the grid have numbers from n upwards.
-    stage
-        int16 [rows]: number of cables from a switch to the nearest router, 0 for a router; -1 if
-        no router can be reached.
-    joint_router, joint_line, joint_switch
-        int32 [joints]: the router's row, the line, and the line's switch of each joint, ordered
-        by line, then router.
     """
 
+    #: int32 [routers]: rows of the routers, ascending.
     routers: NDArray[np.int32]
+    #: int32 [routers, n]: routers that share a line of dimension i differ only in coordinate i. If
+    #: faults leave a coordinate ambiguous, it has a value that no cable contradicts.
     coordinates: NDArray[np.int32]
+    #: Number of routers of a complete line in each of the n dimensions. Dimensions are ordered by
+    #: the length of their longest line, then by their lowest switch.
     sizes: tuple[int, ...]
+    #: int32 [rows]: index of the line of a switch, -1 for a router.
     line: NDArray[np.int32]
+    #: int32 [lines]: dimension of each line; lines that share a router have different ones. Lines
+    #: for which faults leave no dimension of the grid have numbers from n upwards.
     dimension: NDArray[np.int32]
+    #: int16 [rows]: number of cables from a switch to the nearest router, 0 for a router; -1 if no
+    #: router can be reached.
     stage: NDArray[np.int16]
+    #: int32 [joints]: the router's row, the line, and the line's switch of each joint, ordered by
+    #: line, then router.
     joint_router: NDArray[np.int32]
     joint_line: NDArray[np.int32]
     joint_switch: NDArray[np.int32]

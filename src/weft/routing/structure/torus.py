@@ -147,8 +147,6 @@ def steps_of(links: Links, squares: Squares, least: int, guess: bool) -> Steps:
 
     Parameters
     ----------
-    links, squares
-        The graph and its squares.
     least, guess
         The two values of an item of `TRUST`.
 
@@ -309,23 +307,15 @@ MAX_DIMENSIONS = 6
 
 @dataclass(frozen=True, eq=False)
 class Torus:
-    """A torus, mesh or mixture of them that is a fabric or a connected component of one.
+    """A torus, mesh or mixture of them that is a fabric or a connected component of one."""
 
-    Parameters
-    ----------
-    rows
-        int32: rows of the torus.
-    radix
-        Number of switches in each dimension, missing ones included.
-    wraps
-        Whether each dimension is a ring; otherwise it is a line.
-    coordinate
-        int32 [rows, dimensions], in the order of `rows`.
-    """
-
+    #: int32: rows of the torus.
     rows: NDArray[np.int32]
+    #: Number of switches in each dimension, missing ones included.
     radix: tuple[int, ...]
+    #: Whether each dimension is a ring; otherwise it is a line.
     wraps: tuple[bool, ...]
+    #: int32 [rows, dimensions], in the order of `rows`.
     coordinate: NDArray[np.int32]
 
     @property

@@ -24,12 +24,6 @@ def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
         The fabric and the result of `find_tori`, not folded.
     conf
         The configuration. The first seed whose switches all exist determines directions and origin.
-
-    Raises
-    ------
-    InputError
-        If a seed names unknown switches or switches that are not neighbours, or the sizes differ
-        from those of the fabric; the message gives file and line.
     """
     seed, rows = _present(fabric, conf)
     origin = next(iter(rows.values()))[0]
@@ -174,8 +168,6 @@ def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
 
     Parameters
     ----------
-    fabric
-        Fabric of the torus.
     torus
         Torus of at most three dimensions, for example from `Torus.folded`.
 

@@ -89,8 +89,6 @@ def congestion_matrix(
 
     Parameters
     ----------
-    fabric
-        The fabric.
     wait_ns
         float [links]: total wait of packets that came over each link, in the buffer at its far end.
         The links inside hosts that forward may follow: for each such host, the link from its
@@ -105,11 +103,6 @@ def congestion_matrix(
         Columns of `CONGESTION_MATRIX_COLUMNS`: blocks from the highest level down, by column; in a
         block, the upper side first, then by port. Links of auxiliary adapters, which carry no
         packets, are left out.
-
-    Raises
-    ------
-    InputError
-        If there is not one finite number of at least 0 for each link.
     """
     graph, wait = fabric.graph, finite_numbers(wait_ns, "wait_ns")
     forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches)

@@ -58,11 +58,6 @@ def load_metrics(values: ArrayLike) -> pl.DataFrame:
     polars.DataFrame
         Columns of `LOAD_COLUMNS`. Percentiles interpolate linearly between order statistics
         (type 7 of Hyndman and Fan 1996, numpy's default).
-
-    Raises
-    ------
-    InputError
-        If a value is not a finite number.
     """
     return frame(LOAD_COLUMNS, {name: [value] for name, value in _distribution(values).items()})
 
@@ -97,11 +92,6 @@ def ecdf(values: ArrayLike) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns of `ECDF_COLUMNS`: a step function that rises at each value.
-
-    Raises
-    ------
-    InputError
-        If a value is not a finite number.
     """
     numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
     distinct, counts = np.unique(numbers, return_counts=True)
@@ -154,8 +144,6 @@ def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
 
     Parameters
     ----------
-    fabric
-        Fabric of the links.
     load
         float64 [links]: load of each directed link.
 

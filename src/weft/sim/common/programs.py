@@ -34,8 +34,6 @@ def lay_ranks(
 
     Parameters
     ----------
-    workload
-        The workload.
     duration, release
         Duration and release time of each operation, in the unit and dtype of the simulation level;
         `release` may be empty.
@@ -108,29 +106,20 @@ def lay_ranks(
 
 
 class QueuePairs(NamedTuple):
-    """Operations that cross the network, and the ordered pair of ranks of each operation.
+    """Operations that cross the network, and the ordered pair of ranks of each operation."""
 
-    Parameters
-    ----------
-    ops
-        int32, ascending: indices of sends and puts between hosts, and of receives that answer a
-        request.
-    source, target
-        int32: host numbers of sender and receiver.
-    key
-        int64, ascending: the ordered pairs of ranks, as source rank x number of ranks +
-        destination rank.
-    pair
-        int32: index of each operation's pair in `key`.
-    meets
-        Whether some of the operations ask or answer.
-    """
-
+    #: int32, ascending: indices of sends and puts between hosts, and of receives that answer a
+    #: request.
     ops: NDArray[np.int32]
+    #: int32: host numbers of sender and receiver.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
+    #: int64, ascending: the ordered pairs of ranks, as source rank x number of ranks + destination
+    #: rank.
     key: NDArray[np.int64]
+    #: int32: index of each operation's pair in `key`.
     pair: NDArray[np.int32]
+    #: Whether some of the operations ask or answer.
     meets: bool
 
     def queues(self, rendezvous: Rendezvous) -> int:
@@ -145,8 +134,6 @@ def queue_pairs(
 
     Parameters
     ----------
-    workload
-        The workload.
     hosts
         int32 [ranks]: host of each rank.
     eager_bytes, handshake
@@ -196,12 +183,8 @@ def deadlock_of_ranks(
 
     Parameters
     ----------
-    workload
-        The workload.
     posted, ended
         Times of all operations, below 0 for events that have not happened.
-    now
-        Simulated time as text.
     """
     waiting = np.flatnonzero((posted >= 0) & (ended < 0))
     ranks, first = np.unique(workload.rank[waiting], return_index=True)

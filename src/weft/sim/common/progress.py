@@ -14,23 +14,15 @@ class StopRun(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run.
+    """Progress of a run."""
 
-    Parameters
-    ----------
-    ended, operations
-        Ended operations, and all operations.
-    arrived, messages
-        Arrived messages, and all messages.
-    now_ns
-        Simulated time.
-    delivered
-        Share of all bytes that has been delivered, 0 to 1; None if not counted.
-    """
-
+    #: Ended operations, and all operations.
     ended: int
     operations: int
+    #: Arrived messages, and all messages.
     arrived: int
     messages: int
+    #: Simulated time.
     now_ns: float
+    #: Share of all bytes that has been delivered, 0 to 1; None if not counted.
     delivered: float | None = None

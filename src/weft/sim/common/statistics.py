@@ -29,32 +29,21 @@ def student_t(degrees: int, confidence: float = CONFIDENCE, *, sides: int = 2) -
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its confidence interval by batch means.
+    """A mean and its confidence interval by batch means."""
 
-    Parameters
-    ----------
-    mean
-        Mean of all observations; NaN if there are none.
-    half_width
-        Half of the 95 % interval, widened for the remaining correlation; NaN if `few`.
-    plain_half_width
-        Half of the 95 % interval for independent batches, not widened.
-    batches
-        Number of batches of the interval; 0 if `few`.
-    lag1
-        Correlation of neighbouring batches; NaN if `few`.
-    few
-        Whether there are too few observations, or too many batches without observations.
-    correlated
-        Whether batches are correlated even at their smallest number: the run is too short.
-    """
-
+    #: Mean of all observations; NaN if there are none.
     mean: float
+    #: Half of the 95 % interval, widened for the remaining correlation; NaN if `few`.
     half_width: float
+    #: Half of the 95 % interval for independent batches, not widened.
     plain_half_width: float
+    #: Number of batches of the interval; 0 if `few`.
     batches: int
+    #: Correlation of neighbouring batches; NaN if `few`.
     lag1: float
+    #: Whether there are too few observations, or too many batches without observations.
     few: bool
+    #: Whether batches are correlated even at their smallest number: the run is too short.
     correlated: bool
 
 
@@ -67,10 +56,6 @@ def batch_sums(
     ----------
     at, value
         float64 [observations]: times and values; observations outside the window are left out.
-    begin, end
-        The window.
-    batches
-        Number of batches.
 
     Returns
     -------
@@ -100,8 +85,6 @@ def batch_means(
     ----------
     at, value
         float64 [observations]: times and values; those outside the window are left out.
-    begin, end
-        The window.
 
     Returns
     -------
@@ -156,21 +139,14 @@ def _correlated(lag1: float, batches: int) -> bool:
 
 @dataclass(frozen=True)
 class Trend:
-    """A straight line through batch means.
+    """A straight line through batch means."""
 
-    Parameters
-    ----------
-    slope
-        Change per unit of time; NaN if there are fewer than 3 batches.
-    half_width
-        Half of the two-sided interval (by default, of 95 %), widened for correlation of
-        neighbours; NaN if there are fewer than 3 batches.
-    grows
-        Whether the slope is above 0 with the same confidence, one-sided, for independent batches.
-    """
-
+    #: Change per unit of time; NaN if there are fewer than 3 batches.
     slope: float
+    #: Half of the two-sided interval (by default, of 95 %), widened for correlation of neighbours;
+    #: NaN if there are fewer than 3 batches.
     half_width: float
+    #: Whether the slope is above 0 with the same confidence, one-sided, for independent batches.
     grows: bool
 
     @property
@@ -220,10 +196,6 @@ def batch_trend(
     ----------
     at, value
         float64 [observations]: times and values; those outside the window are left out.
-    begin, end
-        The window.
-    batches
-        Number of batches.
 
     Returns
     -------
@@ -286,19 +258,13 @@ _OVERDUE = 2.0
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages of a run.
+    """Messages of a run."""
 
-    Parameters
-    ----------
-    born, arrived
-        float64 [messages], ns: times at which messages were generated and arrived;
-        infinite arrival for messages that never arrived.
-    size
-        float64 [messages], bytes.
-    """
-
+    #: float64 [messages], ns: times at which messages were generated and arrived; infinite arrival
+    #: for messages that never arrived.
     born: NDArray[np.float64]
     arrived: NDArray[np.float64]
+    #: float64 [messages], bytes.
     size: NDArray[np.float64]
 
     def of(self, chosen: NDArray[np.bool_]) -> Messages:
@@ -325,21 +291,14 @@ class Messages:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Backlog of the rank with the most bytes under way in the middle of the window.
+    """Backlog of the rank with the most bytes under way in the middle of the window."""
 
-    Parameters
-    ----------
-    rank
-        The rank.
-    stays
-        Whether, in the second half of the window, the rank's backlog stays at half or more of its
-        value in the middle of the window, and less arrives than is offered on average.
-    grows
-        Whether the backlog stays, and the latency of arriving messages grows or messages starve.
-    """
-
+    #: The rank.
     rank: int
+    #: Whether, in the second half of the window, the rank's backlog stays at half or more of its
+    #: value in the middle of the window, and less arrives than is offered on average.
     stays: bool
+    #: Whether the backlog stays, and the latency of arriving messages grows or messages starve.
     grows: bool
 
 
@@ -360,8 +319,6 @@ def largest_backlog(
 
     Parameters
     ----------
-    messages
-        Messages of the run.
     rank
         int64 [messages]: source or destination rank.
     begin, end, stop

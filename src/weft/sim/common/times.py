@@ -33,13 +33,7 @@ def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse times of a run that are too long.
-
-    Raises
-    ------
-    InputError
-        If an option is too large; the message names it.
-    """
+    """Refuse times of a run that are too long."""
     for name, longest in LONGEST_OPTIONS_NS.items():
         given = options.get(name)
         if given is not None and not given <= longest:
@@ -50,13 +44,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_latencies(fabric: Fabric) -> None:
-    """Refuse latencies of cables that are too large.
-
-    Raises
-    ------
-    InputError
-        If a latency is too large; the message names the cable.
-    """
+    """Refuse latencies of cables that are too large."""
     latency = np.asarray(fabric.cable_latency_ns, dtype=np.float64)
     wrong = np.flatnonzero(~((latency >= 0) & (latency <= LONGEST_NS)))
     if len(wrong):
@@ -68,13 +56,7 @@ def check_latencies(fabric: Fabric) -> None:
 
 
 def check_durations(workload: Workload) -> None:
-    """Refuse calculations that take too long, and operations that begin too late.
-
-    Raises
-    ------
-    InputError
-        If a time is too long; the message names the operation.
-    """
+    """Refuse calculations that take too long, and operations that begin too late."""
     for what, times in (("takes", workload.duration_ns), ("begins at", workload.release_ns)):
         long = np.flatnonzero(~(np.asarray(times) * 1000.0 <= LONGEST_WAIT_PS))
         if len(long):

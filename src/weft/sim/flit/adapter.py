@@ -68,11 +68,5 @@ class Adapter(Settings):
 
 
 def parse_adapter(words: Iterable[str]) -> dict[str, str]:
-    """Parse settings from words such as ``window=2,circuits=true``.
-
-    Raises
-    ------
-    InputError
-        As `weft.core.settings.parse_words`.
-    """
+    """Parse settings from words such as ``window=2,circuits=true``."""
     return parse_words(words, {item.key: item for item in settings(Adapter)}, "window=2")

@@ -37,10 +37,6 @@ def find_deadlock(net: Net, links: Links, routing: Routing | None = None) -> str
 
     Parameters
     ----------
-    net
-        State between two cycles.
-    links
-        Links of the fabric.
     routing
         Routing of the run. Without it, packets that wait for an output lane are assumed to keep
         the choice that they made last, which holds unless the routing is adaptive.

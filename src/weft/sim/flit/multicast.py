@@ -21,13 +21,7 @@ ROUTINGS = ("nca-random", "nca-adaptive")
 
 
 def check_multicasts(routing: str, router: Router, held: Circuits | None, work: Workload) -> None:
-    """Refuse settings with which a workload's multicasts do not work.
-
-    Raises
-    ------
-    InputError
-        If the routing or the routers do not fit, or a conditional multicast has no circuits.
-    """
+    """Refuse settings with which a workload's multicasts do not work."""
     if routing not in ROUTINGS:
         raise InputError(
             f"hardware broadcasts and barriers need the routing {' or '.join(ROUTINGS)}, not "
@@ -60,8 +54,6 @@ def casts_of(
 
     Raises
     ------
-    InputError
-        If the hosts of a multicast are not consecutive.
     NotApplicable
         If the fabric is no fat tree whose subtrees have consecutive hosts.
     """
@@ -131,8 +123,6 @@ def _tree(links: Links, hop: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
     Parameters
     ----------
-    links
-        Links of the fabric.
     hop
         Cycles of an acknowledgement in a router.
     """

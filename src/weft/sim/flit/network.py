@@ -45,29 +45,20 @@ ARBITERS: dict[Arbiter, int] = {
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links of a fabric, numbered node by node as inputs and as outputs.
+    """Links of a fabric, numbered node by node as inputs and as outputs."""
 
-    Parameters
-    ----------
-    fabric
-        The fabric.
-    in_link, out_link
-        int32: link of each input and of each output. Input and output e belong to endpoint e; those
-        of routers follow, in the order of rows and of links.
-    input_of, output_of
-        int32 [links]: input and output of each link; -1 if it has none.
-    interval
-        int [outputs]: cycles that a link takes for a flit.
-    inputs, outputs, routers
-        Records of these names, without settings of routers.
-    """
-
+    #: The fabric.
     fabric: Fabric
+    #: int32: link of each input and of each output. Input and output e belong to endpoint e; those
+    #: of routers follow, in the order of rows and of links.
     in_link: NDArray[np.int32]
     out_link: NDArray[np.int32]
+    #: int32 [links]: input and output of each link; -1 if it has none.
     input_of: NDArray[np.int32]
     output_of: NDArray[np.int32]
+    #: int [outputs]: cycles that a link takes for a flit.
     interval: NDArray[np.int32]
+    #: Records of these names, without settings of routers.
     inputs: NDArray[Any]
     outputs: NDArray[Any]
     routers: NDArray[Any]
@@ -80,16 +71,12 @@ class Links:
 
         Parameters
         ----------
-        fabric
-            The fabric.
         latency, interval
             Cycles that a flit is on a link, and that a link takes for a flit, at least 1: one
             number, or int [links].
 
         Raises
         ------
-        InputError
-            If a number is out of range.
         NotApplicable
             If a router has more than 64 ports, hosts forward, or a host has no cable.
         """
@@ -177,13 +164,7 @@ def _cycles(given: NDArray[Any] | int, name: str, most: int, count: int) -> NDAr
 
 
 def lanes_of_class(router: Router, load: Load | None) -> int:
-    """Return the virtual channels of each class of traffic.
-
-    Raises
-    ------
-    InputError
-        If requests and replies cannot have equal parts of the virtual channels.
-    """
+    """Return the virtual channels of each class of traffic."""
     if load is None or not load.reply:
         return router.lanes
     if router.lanes % 2:
@@ -196,57 +177,38 @@ def lanes_of_class(router: Router, load: Load | None) -> int:
 
 @dataclass(frozen=True)
 class Circuits:
-    """Circuits that packets hold until their data are acknowledged; times are cycles.
+    """Circuits that packets hold until their data are acknowledged; times are cycles."""
 
-    Parameters
-    ----------
-    acknowledge_hop
-        Time of an acknowledgement in each router, without the links.
-    service
-        Time of an adapter for a packet that it sends or receives.
-    turnaround
-        Further time of an adapter between sending and receiving.
-    """
-
+    #: Time of an acknowledgement in each router, without the links.
     acknowledge_hop: int
+    #: Time of an adapter for a packet that it sends or receives.
     service: int = 0
+    #: Further time of an adapter between sending and receiving.
     turnaround: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Messages that endpoints send, and their packets.
+    """Messages that endpoints send, and their packets."""
 
-    Parameters
-    ----------
-    source, destination
-        int32 [operations]: endpoints of each operation that sends.
-    largest_bytes, smallest_bytes
-        Size of the largest message, and least payload of a packet.
-    flit_bytes
-        Bytes of a flit.
-    payload_bytes, overhead_bytes
-        Largest payload of a packet, and bytes of a packet beyond its payload.
-    control_bytes
-        Payload of the request and of the answer of a rendezvous.
-    cycle_ps
-        Duration of a cycle.
-    turn_packets
-        Packets that a message sends before the next message of its endpoint has its turn.
-    priority
-        uint8 [operations]: 1 for messages of high priority; None for equal priorities.
-    """
-
+    #: int32 [operations]: endpoints of each operation that sends.
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
+    #: Size of the largest message, and least payload of a packet.
     largest_bytes: int
     smallest_bytes: int
+    #: Bytes of a flit.
     flit_bytes: int
+    #: Largest payload of a packet, and bytes of a packet beyond its payload.
     payload_bytes: int
     overhead_bytes: int
+    #: Payload of the request and of the answer of a rendezvous.
     control_bytes: int
+    #: Duration of a cycle.
     cycle_ps: int
+    #: Packets that a message sends before the next message of its endpoint has its turn.
     turn_packets: int = 1
+    #: uint8 [operations]: 1 for messages of high priority; None for equal priorities.
     priority: NDArray[np.uint8] | None = None
 
     @property
@@ -290,12 +252,6 @@ def state(
 
     Parameters
     ----------
-    links
-        Links of the fabric.
-    routes
-        Arrays of the routing function.
-    router
-        Settings of routers.
     traffic
         What the endpoints send.
     circuits
@@ -311,11 +267,6 @@ def state(
         Seed of the routing function's draws for messages; a `Load` has its own.
     casts
         Multicasts among the messages; None if there are none.
-
-    Raises
-    ------
-    InputError
-        If settings do not work together.
     """
     fabric, ends = links.fabric, links.ends
     load = traffic if isinstance(traffic, Load) else None

@@ -173,11 +173,5 @@ class Router(Settings):
 
 
 def parse_router(words: Iterable[str]) -> dict[str, str]:
-    """Parse settings from words such as ``lanes=4,buffer=16``.
-
-    Raises
-    ------
-    InputError
-        As `weft.core.settings.parse_words`.
-    """
+    """Parse settings from words such as ``lanes=4,buffer=16``."""
     return parse_words(words, {item.key: item for item in settings(Router)}, "lanes=4")

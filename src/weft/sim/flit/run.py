@@ -268,8 +268,6 @@ def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = 
     ----------
     routing
         A routing by coordinates by name, or routes.
-    links
-        Links of the fabric.
     lanes
         Virtual channels of each class of traffic.
     policy

@@ -187,8 +187,6 @@ def run_flits(
 
     Raises
     ------
-    InputError
-        If the run deadlocks, takes more than 2^31 cycles, or settings do not work together.
     NotApplicable
         If the fabric or the routing does not fit the flit level.
     """

@@ -71,9 +71,6 @@ def run_flows(
 
     Raises
     ------
-    InputError
-        If two hosts that exchange messages have no path, or if the workload deadlocks; the message
-        names the waiting ranks and their operations.
     IncompleteRun
         If the run reaches `max_time_ns` before its end.
     """
@@ -138,10 +135,6 @@ def lay_messages(
 
     Parameters
     ----------
-    fabric, routes
-        The fabric and its routes.
-    workload
-        The workload of the messages.
     queues
         Operations that cross the network.
     options

@@ -26,36 +26,25 @@ MAX_SPLIT_LINKS = 2**27
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Links, and routes that use them.
+    """Links, and routes that use them."""
 
-    Parameters
-    ----------
-    capacity_bytes_per_ns
-        float64 [links]: capacity of each directed link.
-    route_offset, route_link
-        int64 [routes + 1] and int32: directed links of each route, from host to host.
-    route_share
-        float64, same shape as `route_link`: share of a message that crosses the link; empty if all
-        shares are 1.
-    route_latency_ns
-        float64 [routes]: latency of the first byte without other traffic.
-    route_rate_bytes_per_ns
-        float64 [routes]: rate of a message without other traffic.
-    route_source, route_destination
-        int32 [routes]: sending and receiving endpoint.
-    minimal_share
-        Share of minimal paths among messages that may use an intermediate; NaN if the routes have
-        no intermediates or no choice between these and minimal paths.
-    """
-
+    #: float64 [links]: capacity of each directed link.
     capacity_bytes_per_ns: NDArray[np.float64]
+    #: int64 [routes + 1] and int32: directed links of each route, from host to host.
     route_offset: NDArray[np.int64]
     route_link: NDArray[np.int32]
+    #: float64, same shape as `route_link`: share of a message that crosses the link; empty if all
+    #: shares are 1.
     route_share: NDArray[np.float64]
+    #: float64 [routes]: latency of the first byte without other traffic.
     route_latency_ns: NDArray[np.float64]
+    #: float64 [routes]: rate of a message without other traffic.
     route_rate_bytes_per_ns: NDArray[np.float64]
+    #: int32 [routes]: sending and receiving endpoint.
     route_source: NDArray[np.int32]
     route_destination: NDArray[np.int32]
+    #: Share of minimal paths among messages that may use an intermediate; NaN if the routes have no
+    #: intermediates or no choice between these and minimal paths.
     minimal_share: float = float("nan")
 
     @property
@@ -90,8 +79,6 @@ def lay_routes(
 
     Parameters
     ----------
-    fabric, routes
-        The fabric and its routes.
     sources, destinations
         Host numbers of equal length; no host is its own destination.
     weights
@@ -105,8 +92,6 @@ def lay_routes(
         each message on the minimal path, or with ``hash`` the probability of the minimal path. The
         default is the share that minimises the largest load of a link between switches for this
         traffic (`round_loads`).
-    seed
-        Seed of the hash.
     ports, lid_offset
         As in `weft.sim.static.loads.host_flows`.
     switch_latency_ns
@@ -116,9 +101,6 @@ def lay_routes(
 
     Raises
     ------
-    InputError
-        If a pair of hosts has no path, `minimal_share` is not a share, or split routes have more
-        than `MAX_SPLIT_LINKS` links in total.
     NotApplicable
         If the routes do not define paths.
     """

@@ -42,13 +42,6 @@ def maxmin_state(
     route_share
         float64, same shape as `route_link`, above 0: share of a flow's rate that crosses the link;
         empty if all shares are 1.
-    max_flows
-        Largest number of concurrent flows.
-
-    Raises
-    ------
-    InputError
-        If a capacity or a share is not above 0, or there are too many flows.
     """
     links = len(capacity_bytes_per_ns)
     shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
@@ -112,14 +105,8 @@ def sharing_states(
 
     Parameters
     ----------
-    sharing
-        The sharing model.
     network
         Capacities of links, and the routes.
-    max_flows
-        Largest number of concurrent flows.
-    model
-        Coefficients of the penalty model.
 
     Raises
     ------

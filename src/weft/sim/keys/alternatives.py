@@ -24,27 +24,19 @@ class InstalledKey(FrozenArrays):
 
     Unlike a `RoutingKey` it names links of the fabric, so that it may have been made for the fabric
     with cables missing, and its paths need not be those of a key.
-
-    Parameters
-    ----------
-    name
-        Name of the key.
-    sources, destinations
-        int32 [flows]: hosts of each flow.
-    offset
-        int64 [alternatives * flows + 1]: first link of each path in `link`, alternative after
-        alternative.
-    link
-        int32: links between switches, as in `Fabric`.
-    lid_offset
-        uint8 [alternatives, flows]: offset of the destination's LID that selects the path.
     """
 
+    #: Name of the key.
     name: str
+    #: int32 [flows]: hosts of each flow.
     sources: NDArray[np.int32]
     destinations: NDArray[np.int32]
+    #: int64 [alternatives * flows + 1]: first link of each path in `link`, alternative after
+    #: alternative.
     offset: NDArray[np.int64]
+    #: int32: links between switches, as in `Fabric`.
     link: NDArray[np.int32]
+    #: uint8 [alternatives, flows]: offset of the destination's LID that selects the path.
     lid_offset: NDArray[np.uint8]
 
     @property
@@ -101,8 +93,6 @@ def alternatives(key: RoutingKey, count: int, seed: int = 0) -> list[NDArray[np.
 
     Parameters
     ----------
-    key
-        The key.
     count
         Number of alternatives; a network with fewer switches has fewer.
     seed
@@ -156,8 +146,6 @@ def installed_key(
 
     Parameters
     ----------
-    key
-        The key.
     columns
         int32 [flows, stages] for each alternative.
     lid_offset
@@ -200,21 +188,14 @@ def links_in(fabric: Fabric, whole: Fabric) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class Alternatives(FrozenArrays):
-    """Flows that each alternative of a key adds to the links of a network.
+    """Flows that each alternative of a key adds to the links of a network."""
 
-    Parameters
-    ----------
-    start
-        int64 [alternatives + 1]: first entry of each alternative in the other arrays.
-    load, flows
-        int32: index of the load, as `KeyNetwork.edge`, and number of flows.
-    columns
-        Columns of each alternative; empty for an `InstalledKey`.
-    """
-
+    #: int64 [alternatives + 1]: first entry of each alternative in the other arrays.
     start: NDArray[np.int64]
+    #: int32: index of the load, as `KeyNetwork.edge`, and number of flows.
     load: NDArray[np.int32]
     flows: NDArray[np.int32]
+    #: Columns of each alternative; empty for an `InstalledKey`.
     columns: tuple[NDArray[np.int32], ...] = ()
 
     @classmethod
@@ -228,8 +209,6 @@ class Alternatives(FrozenArrays):
 
         Parameters
         ----------
-        network
-            The network whose loads count.
         key, columns
             As for `weft.sim.keys.scheduler.Place`.
         """

@@ -47,9 +47,6 @@ def write_keys(
 
     Raises
     ------
-    InputError
-        If a key is for another fabric, two keys have one name, or a name contains ``"``, ``#`` or
-        ``|``.
     NotApplicable
         If a name has a line break or another unprintable character.
     """
@@ -79,8 +76,6 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
 
     Parameters
     ----------
-    fabric
-        The fabric of the keys.
     text
         Text in the format of `write_keys`.
     file
@@ -88,9 +83,6 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
 
     Raises
     ------
-    InputError
-        If a line is malformed, a host is unknown, a path does not lead up and down to its
-        destination, or two keys have one name; the message gives the line.
     NotApplicable
         If the fabric is not a folded Clos network.
     """

@@ -139,20 +139,13 @@ def workload_keys(
 
 @dataclass(frozen=True, eq=False)
 class KeyedFlows:
-    """Flows of each key of a workload.
+    """Flows of each key of a workload."""
 
-    Parameters
-    ----------
-    names
-        Name of each key.
-    ends
-        Sources and destinations of the flows of each key, each pair once, int64 [flows] each.
-    of_op, instance, manager
-        As in `KeySet`.
-    """
-
+    #: Name of each key.
     names: list[str]
+    #: Sources and destinations of the flows of each key, each pair once, int64 [flows] each.
     ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    #: As in `KeySet`.
     of_op: NDArray[np.int32]
     instance: NDArray[np.int32]
     manager: NDArray[np.int32]
@@ -163,15 +156,8 @@ def keyed_flows(workload: Workload, hosts: NDArray[np.int32]) -> KeyedFlows:
 
     Parameters
     ----------
-    workload
-        The workload.
     hosts
         int32 [ranks]: host of each rank.
-
-    Raises
-    ------
-    InputError
-        As `workload_keys`.
     """
     requests = (workload.kind == Kind.KEY_REQUEST) | (workload.kind == Kind.KEY_DONE)
     if requests.any():

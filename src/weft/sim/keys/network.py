@@ -19,25 +19,17 @@ from weft.routing.structure.folded_clos import FoldedClos, find_largest_clos
 
 @dataclass(frozen=True, eq=False)
 class KeyNetwork(FrozenArrays):
-    """A fabric on which routing keys are assigned.
+    """A fabric on which routing keys are assigned."""
 
-    Parameters
-    ----------
-    fabric, clos
-        The fabric and its coordinates.
-    stages
-        Dimensions for kernels.
-    edge
-        int32 [loads]: edge of `SwitchGraph` for each load, -1 for a missing cable.
-    weight
-        float64 [loads]: load that a flow adds to the link: the injection rate divided by the rate
-        of the link; -1 for a missing cable.
-    """
-
+    #: The fabric and its coordinates.
     fabric: Fabric
     clos: FoldedClos
+    #: Dimensions for kernels.
     stages: Stages
+    #: int32 [loads]: edge of `SwitchGraph` for each load, -1 for a missing cable.
     edge: NDArray[np.int32]
+    #: float64 [loads]: load that a flow adds to the link: the injection rate divided by the rate of
+    #: the link; -1 for a missing cable.
     weight: NDArray[np.float64]
 
     @property
@@ -66,13 +58,7 @@ class KeyNetwork(FrozenArrays):
         return read_only(hosts[inside].astype(np.int32))
 
     def subtrees(self, endpoints: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the subtree of each endpoint at each stage, int32 [endpoints, stages].
-
-        Raises
-        ------
-        InputError
-            If a host is not at a leaf switch of the network.
-        """
+        """Return the subtree of each endpoint at each stage, int32 [endpoints, stages]."""
         leaf = self.clos.leaf_of_row[self.fabric.graph.destination_row[endpoints]]
         for end in endpoints[leaf < 0][:1]:
             name = self.fabric.node_names[self.fabric.endpoint_node[end]]
@@ -125,8 +111,6 @@ def least_load(flows: int, weight: NDArray[np.float64]) -> float:
 
     Parameters
     ----------
-    flows
-        Number of flows.
     weight
         Load that a flow adds to each cable; negative for a missing cable.
     """

@@ -21,16 +21,11 @@ class KeyedRoutes(Routes):
 
     Offset 0 selects the path of the base routes. Offset ``1 + k`` selects the path of key ``k`` for
     the pair of hosts, or that of the base routes if the key has no flow between them.
-
-    Parameters
-    ----------
-    base
-        Routes with one path for each pair of hosts, in a single virtual lane.
-    keys
-        The source routes of each key.
     """
 
+    #: Routes with one path for each pair of hosts, in a single virtual lane.
     base: Routes
+    #: The source routes of each key.
     keys: tuple[PathRoutes, ...]
 
     @classmethod

@@ -266,8 +266,6 @@ def stages_used(
 
     Parameters
     ----------
-    network
-        The network.
     endpoints
         int32 [2, flows].
     """

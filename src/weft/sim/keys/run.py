@@ -29,59 +29,41 @@ Answers = list[tuple[NDArray[np.int32], float]]
 
 @dataclass(frozen=True)
 class KeyRules:
-    """How a run uses routing keys.
+    """How a run uses routing keys."""
 
-    Parameters
-    ----------
-    scheduled
-        Whether a scheduler answers requests (NRK). Otherwise each key keeps its paths (ARK), and
-        requests take no time.
-    method, colours, first
-        As for `weft.keys`.
-    choice, criterion, latency_ns, service_ns
-        As for `weft.sim.keys.scheduler.Scheduler`.
-    before
-        What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
-    lmc
-        LMC of the subnet, for keys without a scheduler. A flow for whose path no LID is left uses
-        the base routes. 0 for no limit.
-    alternatives
-        For the choice ``installed``: number of alternatives of each key.
-    """
-
+    #: Whether a scheduler answers requests (NRK). Otherwise each key keeps its paths (ARK), and
+    #: requests take no time.
     scheduled: bool
+    #: As for `weft.keys`.
     method: Method = "exact"
     colours: Colours = "fewest"
     first: First = "random"
+    #: As for `weft.sim.keys.scheduler.Scheduler`.
     choice: Choice = "shift"
     criterion: Criterion = "max"
     latency_ns: float = 0.0
     service_ns: float = 0.0
+    #: What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
     before: Before = "wait"
+    #: LMC of the subnet, for keys without a scheduler. A flow for whose path no LID is left uses
+    #: the base routes. 0 for no limit.
     lmc: int = 0
+    #: For the choice ``installed``: number of alternatives of each key.
     alternatives: int = 4
 
 
 @dataclass(frozen=True, eq=False)
 class NewPaths:
-    """New paths of routes of a running simulation.
+    """New paths of routes of a running simulation."""
 
-    Parameters
-    ----------
-    route
-        int32 [routes]: numbers of the routes in the simulation.
-    length
-        int64 [routes]: number of links of each path, without the links at the hosts.
-    link
-        int32: these links, path after path.
-    ops, op_route
-        int32 [messages]: messages that take other routes unless they have begun, and the numbers of
-        these routes.
-    """
-
+    #: int32 [routes]: numbers of the routes in the simulation.
     route: NDArray[np.int32]
+    #: int64 [routes]: number of links of each path, without the links at the hosts.
     length: NDArray[np.int64]
+    #: int32: these links, path after path.
     link: NDArray[np.int32]
+    #: int32 [messages]: messages that take other routes unless they have begun, and the numbers of
+    #: these routes.
     ops: NDArray[np.int32]
     op_route: NDArray[np.int32]
 
@@ -234,8 +216,6 @@ class KeyRun:
         ----------
         ops
             Operations, in the order in which they started.
-        now_ns
-            The present time.
         arrived
             [ops]: time at which each message arrived, below 0 if it has not.
 
@@ -243,12 +223,6 @@ class KeyRun:
         -------
         list of tuple
             Requests, int32 [ranks], and the time at which they end.
-
-        Raises
-        ------
-        InputError
-            If a key is requested while messages of its second-to-last phase are under way, because
-            their paths would change.
         """
         ends: Answers = []
         plan, workload = self.plan, self._workload
@@ -293,8 +267,6 @@ class KeyRun:
         pairs
             int64 [routes], ascending: source host x number of hosts + destination host, shifted by
             the LMC of `routes`, plus the LID offset.
-        num_hosts
-            Number of hosts.
         """
         self._later_route = np.searchsorted(pairs, self.further_pairs).astype(np.int32)
         for number, key in enumerate(self.plan.keys):

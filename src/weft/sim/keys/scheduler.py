@@ -26,24 +26,16 @@ from weft.sim.keys.routing_key import RoutingKey
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A key is made for a phase of an application that has been placed.
+    """A key is made for a phase of an application that has been placed."""
 
-    Parameters
-    ----------
-    time_ns
-        Time of the event.
-    key
-        The key; an `InstalledKey` only with ``choice="installed"``.
-    columns
-        Columns of each alternative of a `RoutingKey` that is installed, for
-        ``choice="installed"``; by default only the key's own.
-    name
-        Name of the key in the scheduler; by default its own.
-    """
-
+    #: Time of the event.
     time_ns: float
+    #: The key; an `InstalledKey` only with ``choice="installed"``.
     key: RoutingKey | InstalledKey
+    #: Columns of each alternative of a `RoutingKey` that is installed, for ``choice="installed"``;
+    #: by default only the key's own.
     columns: tuple[NDArray[np.int32], ...] = ()
+    #: Name of the key in the scheduler; by default its own.
     name: str = ""
 
 
@@ -83,23 +75,15 @@ Event = Place | Request | Done | Leave | Tick
 
 @dataclass(frozen=True, eq=False)
 class Grant:
-    """Answer to a request.
+    """Answer to a request."""
 
-    Parameters
-    ----------
-    time_ns
-        When the answer reaches the application.
-    name
-        Name of the key.
-    column
-        int32 [flows, stages]: the paths, as `RoutingKey.column`; None for an `InstalledKey`.
-    alternative
-        Number of the alternative with these paths; -1 unless the choice is ``installed``.
-    """
-
+    #: When the answer reaches the application.
     time_ns: float
+    #: Name of the key.
     name: str
+    #: int32 [flows, stages]: the paths, as `RoutingKey.column`; None for an `InstalledKey`.
     column: NDArray[np.int32] | None
+    #: Number of the alternative with these paths; -1 unless the choice is ``installed``.
     alternative: int = -1
 
 
@@ -182,14 +166,6 @@ class Scheduler:
         -------
         list of Grant
             The answers to the requests that have been decided, in order.
-
-        Raises
-        ------
-        InputError
-            If the event is earlier than the one before or its time is not finite, a name is unknown
-            or not unique, a key is for another fabric, a request names a key that is requested or
-            in use, or a key is returned that is neither. The event then changes nothing, and the
-            decisions that were due before it are returned with the next event.
         """
         if not self.now_ns <= event.time_ns < np.inf:
             raise InputError(
@@ -224,11 +200,6 @@ class Scheduler:
         -------
         list of Grant
             The answers to the requests, in order.
-
-        Raises
-        ------
-        InputError
-            As `handle`.
         """
         return [grant for event in log for grant in self.handle(event)]
 
@@ -255,13 +226,7 @@ class Scheduler:
         return self._alternatives[name]
 
     def restore(self, name: str, alternative: int) -> None:
-        """Put a key into use with an alternative that was granted before, without a decision.
-
-        Raises
-        ------
-        InputError
-            If the key is unknown or in use, or has no such alternative.
-        """
+        """Put a key into use with an alternative that was granted before, without a decision."""
         self._known(name)
         known = self._alternatives.get(name)
         if known is None or not 0 <= alternative < known.count or self._uses(name):

@@ -26,18 +26,12 @@ _MAX_LMC = 7
 
 @dataclass(frozen=True, eq=False)
 class KeyTables:
-    """Forwarding tables of routing keys.
+    """Forwarding tables of routing keys."""
 
-    Parameters
-    ----------
-    routes
-        Tables with an LMC. LID offset 0 of each host has the base routes.
-    offset
-        For each key int32 [flows]: LID offset of the destination that gives a flow its path; 0 for
-        a flow within a leaf switch, -1 if no LID was left for the flow.
-    """
-
+    #: Tables with an LMC. LID offset 0 of each host has the base routes.
     routes: TableRoutes
+    #: For each key int32 [flows]: LID offset of the destination that gives a flow its path; 0 for a
+    #: flow within a leaf switch, -1 if no LID was left for the flow.
     offset: tuple[NDArray[np.int32], ...]
 
     def lids(
@@ -47,8 +41,6 @@ class KeyTables:
 
         Parameters
         ----------
-        keys
-            The keys of the tables.
         base
             int [endpoints]: first LID of each endpoint.
         """
@@ -74,20 +66,14 @@ def key_tables(
 
     Parameters
     ----------
-    fabric
-        The fabric.
     base
         Routes of the first LID, without LMC, that go up and then down, such as those of ``dmodk``.
-    keys
-        The keys.
     lmc
         LMC of the tables, with which LIDs may not suffice for all flows; by default the smallest
         with which they do.
 
     Raises
     ------
-    InputError
-        If a key is for another fabric, the base routes have an LMC, or `lmc` is below 1.
     NotApplicable
         If the base routes are not forwarding tables or use several virtual lanes, or if `lmc`, or
         the LIDs that a destination needs, exceed what `most_lmc` allows.
@@ -214,8 +200,6 @@ def installed_tables(
         are those of the first LID, too.
     keys
         The keys. Those with one destination must agree where they use the same LID.
-    lmc
-        LMC of the tables.
     whole
         The fabric with all cables, whose links the keys name.
 

@@ -33,11 +33,6 @@ def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.
 
     Entry ``i`` delays by ``delays * (i / at)**2`` packet times. The defaults give the table built
     into adapters, as in a public generator of subnet manager settings.
-
-    Raises
-    ------
-    InputError
-        If the table has no entries, or delays are negative.
     """
     if entries < 1 or not at > 0 or not delays >= 0:
         raise InputError(
@@ -141,28 +136,19 @@ class CongestionControl(Settings):
 
 @dataclass(frozen=True, eq=False)
 class CongestionRecord:
-    """Counters of congestion control in a run.
+    """Counters of congestion control in a run."""
 
-    Parameters
-    ----------
-    marked
-        int64 [links, lanes]: packets that were marked as they left via each link and lane.
-    arrived
-        int64 [queue pairs]: marked packets that arrived; each causes a notification.
-    notified
-        int64 [queue pairs]: notifications received.
-    held_back_ps
-        int64 [queue pairs]: time for which packets were ready but an injection rate delay held them
-        back.
-    highest
-        Highest index into the table (of two queues, the larger): int64 [queue pairs], or
-        int64 [links * 16] if each service level of a link has its own index.
-    """
-
+    #: int64 [links, lanes]: packets that were marked as they left via each link and lane.
     marked: NDArray[np.int64]
+    #: int64 [queue pairs]: marked packets that arrived; each causes a notification.
     arrived: NDArray[np.int64]
+    #: int64 [queue pairs]: notifications received.
     notified: NDArray[np.int64]
+    #: int64 [queue pairs]: time for which packets were ready but an injection rate delay held them
+    #: back.
     held_back_ps: NDArray[np.int64]
+    #: Highest index into the table (of two queues, the larger): int64 [queue pairs], or int64
+    #: [links * 16] if each service level of a link has its own index.
     highest: NDArray[np.int64]
 
 

@@ -43,46 +43,32 @@ class CongestionTree:
 
     Nodes are buffers whose first packet waits for the root, or waits to enter the full buffer of
     another node. A link into the full buffer of a node cannot send.
-
-    Parameters
-    ----------
-    root
-        Directed link at which congestion begins.
-    cause
-        One of `CAUSES`.
-    link, vl
-        int32 [nodes]: the buffer of each node, ordered by depth, link and lane.
-    parent
-        int32 [nodes]: the node that the first packet of each node waits to enter, -1 if the packet
-        waits for the root.
-    depth
-        int32 [nodes]: 1 for nodes that wait for the root.
-    wants_vl
-        int32 [nodes]: the lane of the first packet on its output link.
-    why
-        uint8 [nodes]: reason of the wait; see `WHY_TEXT`.
-    full
-        bool [nodes]: no packet fits into the buffer, so its link cannot send. Over an interval: the
-        buffer is full for at least half of the time for which it is in the tree.
-    weight
-        float64 [nodes]: share of the time for which the node is in the tree, 1 in one snapshot.
-    root_weight
-        Share of the time for which the tree exists.
-    snapshots
-        Numbers of the snapshots with this tree; empty if unknown.
     """
 
+    #: Directed link at which congestion begins.
     root: int
+    #: One of `CAUSES`.
     cause: str
+    #: int32 [nodes]: the buffer of each node, ordered by depth, link and lane.
     link: NDArray[np.int32]
     vl: NDArray[np.int32]
+    #: int32 [nodes]: the node that the first packet of each node waits to enter, -1 if the packet
+    #: waits for the root.
     parent: NDArray[np.int32]
+    #: int32 [nodes]: 1 for nodes that wait for the root.
     depth: NDArray[np.int32]
+    #: int32 [nodes]: the lane of the first packet on its output link.
     wants_vl: NDArray[np.int32]
+    #: uint8 [nodes]: reason of the wait; see `WHY_TEXT`.
     why: NDArray[np.uint8]
+    #: bool [nodes]: no packet fits into the buffer, so its link cannot send. Over an interval: the
+    #: buffer is full for at least half of the time for which it is in the tree.
     full: NDArray[np.bool_]
+    #: float64 [nodes]: share of the time for which the node is in the tree, 1 in one snapshot.
     weight: NDArray[np.float64]
+    #: Share of the time for which the tree exists.
     root_weight: float = 1.0
+    #: Numbers of the snapshots with this tree; empty if unknown.
     snapshots: tuple[int, ...] = ()
 
     @property
@@ -110,8 +96,6 @@ def full_buffers(
         As in `deadlock_cycle`. A buffer is full if a packet waits for its credits.
     held
         int [links, vls]: credits in use of each buffer.
-    buffer_credits
-        Credits of a buffer.
     packet_credits
         Credits of the largest packet: a buffer with fewer free credits counts as full.
     """
@@ -148,11 +132,6 @@ def congestion_trees(
     -------
     list of CongestionTree
         Trees in descending order of the number of nodes, then by root.
-
-    Raises
-    ------
-    InputError
-        If the arrays differ in shape, are not two-dimensional, or name an unknown buffer.
     """
     where, lane, reason, filled = _checked(wants, wants_vl, why, full)
     lanes = where.shape[1]
@@ -234,11 +213,6 @@ def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> lis
     list of (link, vl)
         The shortest cycle, beginning at its lowest buffer; of several shortest cycles, the one with
         the lowest buffer. Empty if there is no cycle.
-
-    Raises
-    ------
-    InputError
-        If the arrays differ in shape, are not two-dimensional, or name an unknown buffer.
     """
     where, lane, reason = _checked(wants, wants_vl, why)
     lanes = where.shape[1]

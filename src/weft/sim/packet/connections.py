@@ -28,36 +28,25 @@ Lids = Literal["first", "hash", "spread"]
 
 @dataclass(frozen=True, eq=False)
 class Connections:
-    """Routes, connections and queue pairs of messages.
+    """Routes, connections and queue pairs of messages."""
 
-    Parameters
-    ----------
-    message_routes
-        Routes of pairs of hosts.
-    route
-        int32 [ops]: route of each send and put, and of the answer that a receive sends in a
-        rendezvous; `LOCAL` within a host and for other operations.
-    connection
-        int32 [ops]: connection of each message; messages of one connection arrive in order.
-    pair
-        int32 [ops]: queue pair of each message; the same array as `connection` if equal to it.
-    num_queues
-        Number of queues of each pair, whose messages wait and arrive in order: two if the requests
-        and answers of a rendezvous do not share a queue with its data.
-    num_connections, num_pairs
-        Numbers of connections and of queue pairs.
-    pairs
-        int64 [routes], ascending: source host x number of hosts + destination host, shifted by the
-        LMC, plus the LID offset.
-    """
-
+    #: Routes of pairs of hosts.
     message_routes: MessageRoutes
+    #: int32 [ops]: route of each send and put, and of the answer that a receive sends in a
+    #: rendezvous; `LOCAL` within a host and for other operations.
     route: NDArray[np.int32]
+    #: int32 [ops]: connection of each message; messages of one connection arrive in order.
     connection: NDArray[np.int32]
+    #: int32 [ops]: queue pair of each message; the same array as `connection` if equal to it.
     pair: NDArray[np.int32]
+    #: Number of queues of each pair, whose messages wait and arrive in order: two if the requests
+    #: and answers of a rendezvous do not share a queue with its data.
     num_queues: int
+    #: Numbers of connections and of queue pairs.
     num_connections: int
     num_pairs: int
+    #: int64 [routes], ascending: source host x number of hosts + destination host, shifted by the
+    #: LMC, plus the LID offset.
     pairs: NDArray[np.int64]
 
     @property
@@ -110,15 +99,11 @@ def connect(
         LID of the destination to which each message is sent: the ``first``, one selected by a
         ``hash`` of the ranks, all LIDs of the destination round robin (``spread``), or an offset
         from the first LID for each operation.
-    seed
-        Seed of the hash.
     further_pairs
         More routes, as in `Connections.pairs`.
 
     Raises
     ------
-    InputError
-        If two of the hosts have no path, or a LID offset does not exist.
     NotApplicable
         If `lids` chooses among LIDs and the routes have no LMC.
     """

@@ -58,10 +58,6 @@ def run_packets(
 
     Raises
     ------
-    InputError
-        If a pair of hosts has no path, arbitration never serves a lane in use, a time is too long,
-        or the run deadlocks. For a deadlock, the message names the ranks that wait for each other
-        and their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes.
     """

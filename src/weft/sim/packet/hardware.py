@@ -241,11 +241,6 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
     given
         Settings by key: numbers, or text with a unit; tables are text such as ``"0:4,1:8"`` or a
         list of entries.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown or a value is invalid.
     """
     wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:
@@ -274,13 +269,7 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
 
 
 def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
-    """Refuse keys of hardware that none of the levels uses.
-
-    Raises
-    ------
-    InputError
-        If a key does not apply to any of `levels`.
-    """
+    """Refuse keys of hardware that none of the levels uses."""
     if "packet" in levels:
         return
     lists = {level: OF_LEVEL[level] for level in levels if level in OF_LEVEL}
@@ -302,11 +291,5 @@ def _entries(value: Any) -> Any:
 
 
 def parse_hardware(words: Iterable[str]) -> dict[str, str]:
-    """Parse settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
-
-    Raises
-    ------
-    InputError
-        As `weft.core.settings.parse_words`.
-    """
+    """Parse settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``."""
     return parse_words(words, WRITTEN, "mtu=4KiB")

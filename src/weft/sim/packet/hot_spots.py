@@ -274,13 +274,7 @@ class HotSpots:
 
 
 def snapshots_of(result: PacketResult) -> Snapshots:
-    """Return the snapshots of a run.
-
-    Raises
-    ------
-    InputError
-        If the run has none.
-    """
+    """Return the snapshots of a run."""
     if result.snapshots is None or not len(result.snapshots.time_ps):
         raise InputError("the run has no snapshots; give weft.simulate a snapshot_ns")
     return result.snapshots
@@ -310,8 +304,6 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
 
     Parameters
     ----------
-    result
-        A run with snapshots.
     snapshot
         Number of the snapshot, from 0.
     """
@@ -340,8 +332,6 @@ def summed_trees(
 
     Parameters
     ----------
-    result
-        A run with snapshots.
     numbers
         Numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
         previous snapshot of the list.

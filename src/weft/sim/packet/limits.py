@@ -23,13 +23,7 @@ MOST_PACKETS = 2**31 - 1
 
 
 def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
-    """Refuse latencies of cables that are too large, and rates that are too low for a packet.
-
-    Raises
-    ------
-    InputError
-        If a time is too long; the message names the cable.
-    """
+    """Refuse latencies of cables that are too large, and rates that are too low for a packet."""
     check_latencies(fabric)
     packet_bytes = hardware.mtu_bytes + hardware.header_bytes
     rate = np.asarray(fabric.link_rate_gbps, dtype=np.float64)
@@ -55,13 +49,7 @@ def check_workload(
     slowest_gbps: float,
     options: Mapping[str, Any],
 ) -> None:
-    """Refuse operations that take too long.
-
-    Raises
-    ------
-    InputError
-        If an operation takes too long; the message names it.
-    """
+    """Refuse operations that take too long."""
     check_durations(workload)
     ops = workload.messages
     size = workload.size_bytes[ops]

@@ -28,22 +28,15 @@ _CHECKED = 2**20
 
 @dataclass(frozen=True, eq=False)
 class MessageRoutes:
-    """Routes of pairs of hosts, and the tables with which nodes forward packets.
+    """Routes of pairs of hosts, and the tables with which nodes forward packets."""
 
-    Parameters
-    ----------
-    kind, lane_kind
-        Kind of routes, as defined in `weft.kernels.packet.route`, and of lane assignment, as
-        defined in `weft.kernels.packet.choice`.
-    routes
-        `ROUTE` of each pair.
-    tables
-        Tables with which nodes forward packets.
-    """
-
+    #: Kind of routes, as defined in `weft.kernels.packet.route`, and of lane assignment, as defined
+    #: in `weft.kernels.packet.choice`.
     kind: int
     lane_kind: int
+    #: `ROUTE` of each pair.
     routes: NDArray[Any]
+    #: Tables with which nodes forward packets.
     tables: RouteTables
 
 
@@ -70,8 +63,6 @@ def message_paths(
 
     Raises
     ------
-    InputError
-        If two of the hosts have no path.
     NotApplicable
         If the packet level does not support routes of this kind.
     """

@@ -26,10 +26,6 @@ def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> 
 
     Parameters
     ----------
-    count
-        Number of records.
-    dtype
-        Type of the records.
     values
         Values of fields: one value for all records, or one per record; the other fields are 0.
     """
@@ -48,25 +44,17 @@ class PacketNetwork:
 
     The fabric's links are first, in the fabric's order; then, for each host that forwards, the link
     from its adapter into the node and the link back.
-
-    Parameters
-    ----------
-    num_fabric_links
-        Number of the fabric's links.
-    topology
-        Links in their initial state, and the nodes and ports at their ends.
-    inject
-        int32 [rows]: link from the adapter of a host that forwards, -1 for other rows.
-    num_queues
-        Number of packet queues in all nodes.
-    words
-        Number of 64-bit words of a bit mask of a node's ports.
     """
 
+    #: Number of the fabric's links.
     num_fabric_links: int
+    #: Links in their initial state, and the nodes and ports at their ends.
     topology: Topology
+    #: int32 [rows]: link from the adapter of a host that forwards, -1 for other rows.
     inject: NDArray[np.int32]
+    #: Number of packet queues in all nodes.
     num_queues: int
+    #: Number of 64-bit words of a bit mask of a node's ports.
     words: int
 
     @property
@@ -96,17 +84,8 @@ class PacketNetwork:
 
         Parameters
         ----------
-        fabric
-            The fabric.
-        hardware
-            Settings of switches and adapters.
         lanes
             Number of virtual lanes in use.
-
-        Raises
-        ------
-        InputError
-            If a link has no rate, or the buffers of a node hold too many credits.
         """
         graph = fabric.graph
         forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
@@ -186,17 +165,10 @@ def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardwar
 
     Parameters
     ----------
-    fabric
-        The fabric.
     buffers
         int64 [rows]: number of buffers of each node.
     hardware
         Settings with the credits of a buffer.
-
-    Raises
-    ------
-    InputError
-        If a node has too many credits; the message names it.
     """
     most = int(buffers.max(initial=0))
     if most * hardware.buffer_credits <= MAX_NODE_CREDITS:

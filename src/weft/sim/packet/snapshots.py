@@ -10,34 +10,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """States of buffers, reasons of waits, and counters of links, at several times.
+    """States of buffers, reasons of waits, and counters of links, at several times."""
 
-    Parameters
-    ----------
-    time_ps
-        int64 [snapshots]: simulated time of each snapshot.
-    held
-        int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link.
-        They are the credits of packets in the buffer or on the link, and credits being returned.
-    wire_bytes, wait_ps
-        int64 [snapshots, links, lanes]: bytes of the packets sent since the start of the run, and
-        total wait of these packets.
-    busy_ps
-        int64 [snapshots, links]: time for which the link carried packets since the start.
-    wants, wants_vl
-        int32, int8 [snapshots, links, lanes]: output link and lane that the first packet of the
-        buffer at the far end of each link waits for; -1 if nothing waits. If the buffer has several
-        queues, the values are those of the packet that has waited longest.
-    why
-        uint8 [snapshots, links, lanes]: reason of the wait, as defined in
-        `weft.kernels.packet.view`.
-    """
-
+    #: int64 [snapshots]: simulated time of each snapshot.
     time_ps: NDArray[np.int64]
+    #: int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link.
+    #: They are the credits of packets in the buffer or on the link, and credits being returned.
     held: NDArray[np.int32]
+    #: int64 [snapshots, links, lanes]: bytes of the packets sent since the start of the run, and
+    #: total wait of these packets.
     wire_bytes: NDArray[np.int64]
     wait_ps: NDArray[np.int64]
+    #: int64 [snapshots, links]: time for which the link carried packets since the start.
     busy_ps: NDArray[np.int64]
+    #: int32, int8 [snapshots, links, lanes]: output link and lane that the first packet of the
+    #: buffer at the far end of each link waits for; -1 if nothing waits. If the buffer has several
+    #: queues, the values are those of the packet that has waited longest.
     wants: NDArray[np.int32]
     wants_vl: NDArray[np.int8]
+    #: uint8 [snapshots, links, lanes]: reason of the wait, as defined in
+    #: `weft.kernels.packet.view`.
     why: NDArray[np.uint8]

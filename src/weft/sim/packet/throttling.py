@@ -33,8 +33,6 @@ def throttling(
 
     Parameters
     ----------
-    record
-        Counters of congestion control.
     connections, workload
         Connections and workload of the run.
     host

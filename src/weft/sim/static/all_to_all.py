@@ -25,19 +25,13 @@ from weft.sim.static.loads import Loads, link_users, round_loads
 
 @dataclass(frozen=True, eq=False)
 class LinkGroups:
-    """Flows over one link, grouped by the forwarding nodes of their hosts.
+    """Flows over one link, grouped by the forwarding nodes of their hosts."""
 
-    Parameters
-    ----------
-    source, destination
-        int64 [groups]: the forwarding node to which the sending and the receiving hosts are
-        connected; for a host that forwards, the host itself.
-    flows
-        int64 [groups]: number of flows.
-    """
-
+    #: int64 [groups]: the forwarding node to which the sending and the receiving hosts are
+    #: connected; for a host that forwards, the host itself.
     source: NDArray[np.int64]
     destination: NDArray[np.int64]
+    #: int64 [groups]: number of flows.
     flows: NDArray[np.int64]
 
 
@@ -46,11 +40,6 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
 
     The result equals `link_loads` for all ordered pairs of different hosts (first port, LID
     offset 0), but flows are counted per switch: 46,656 hosts take about a second.
-
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and its routes.
 
     Returns
     -------

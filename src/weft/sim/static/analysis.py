@@ -220,11 +220,6 @@ def analyse_all_to_all(fabric: Fabric, routes: Routes) -> StaticResult:
 
     Flows are counted per switch, so that fabrics of 46,656 hosts can be analysed. In the result,
     `flows` has no rows, and contention and hops are null in `summary`.
-
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and its routes.
     """
     loads = all_to_all_loads(fabric, routes)
     table = pl.DataFrame(schema={name: column.dtype for name, column in FLOW_COLUMNS.items()})

@@ -148,10 +148,6 @@ def host_flows(
 
     Parameters
     ----------
-    fabric
-        Fabric of the hosts.
-    sources, destinations
-        Host numbers of equal length.
     weights
         Load of each flow, by default 1.
     ports
@@ -159,13 +155,6 @@ def host_flows(
         flow from host s to host d, port (s + d) modulo the number of ports, at both hosts.
     lid_offset
         LID offset of each flow's destination, 0 to 2^lmc - 1.
-    lmc
-        LMC of the routes.
-
-    Raises
-    ------
-    InputError
-        If a host number or LID offset does not exist, or lengths differ.
     """
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
@@ -200,22 +189,15 @@ def host_flows(
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Loads of the links, and number of flows without a path.
+    """Loads of the links, and number of flows without a path."""
 
-    Parameters
-    ----------
-    per_link
-        int64 [links], or float64 [links] if flows are weighted or split.
-    flows, unrouted
-        Number of flows, and number of flows without a path, which add no load.
-    minimal_share
-        Share of minimal paths in traffic that may use an intermediate; NaN if the routes have no
-        intermediates or no such choice.
-    """
-
+    #: int64 [links], or float64 [links] if flows are weighted or split.
     per_link: NDArray[Any]
+    #: Number of flows, and number of flows without a path, which add no load.
     flows: int
     unrouted: int
+    #: Share of minimal paths in traffic that may use an intermediate; NaN if the routes have no
+    #: intermediates or no such choice.
     minimal_share: float = float("nan")
 
 
@@ -315,23 +297,14 @@ def link_loads(
 
 @dataclass(frozen=True, eq=False)
 class Contention:
-    """Contention of flows.
+    """Contention of flows."""
 
-    Parameters
-    ----------
-    worst
-        float64 [flows]: the largest ratio of load to rate on the path of each flow; 1 means one
-        flow on a link of the injection rate. NaN for flows without a path, 0 for flows within a
-        host.
-    link
-        int32 [flows]: the link with that ratio, -1 if there is none.
-    hops
-        int32 [flows]: number of links of the path, host links included; -1 for flows without a
-        path.
-    """
-
+    #: float64 [flows]: the largest ratio of load to rate on the path of each flow; 1 means one flow
+    #: on a link of the injection rate. NaN for flows without a path, 0 for flows within a host.
     worst: NDArray[np.float64]
+    #: int32 [flows]: the link with that ratio, -1 if there is none.
     link: NDArray[np.int32]
+    #: int32 [flows]: number of links of the path, host links included; -1 for flows without a path.
     hops: NDArray[np.int32]
 
 

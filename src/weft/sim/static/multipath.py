@@ -85,29 +85,19 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class HashFunction:
-    """A hash function that chooses among candidates.
+    """A hash function that chooses among candidates."""
 
-    Parameters
-    ----------
-    name
-        Name in options.
-    kind
-        Kind of computation, as defined in `weft.kernels.routes.multipath`.
-    summary
-        Description in one line.
-    by_name
-        Whether paths are selected by MD5 digests of names, without a seed.
-    own_seed
-        Whether every switch has its own CRC seed.
-    own_offset
-        Whether every tree level uses other bits of the CRC.
-    """
-
+    #: Name in options.
     name: HashName
+    #: Kind of computation, as defined in `weft.kernels.routes.multipath`.
     kind: int
+    #: Description in one line.
     summary: str
+    #: Whether paths are selected by MD5 digests of names, without a seed.
     by_name: bool = False
+    #: Whether every switch has its own CRC seed.
     own_seed: bool = False
+    #: Whether every tree level uses other bits of the CRC.
     own_offset: bool = False
 
 
@@ -156,20 +146,13 @@ HASHES = {
 
 @dataclass(frozen=True, eq=False)
 class MultipathLoads:
-    """Loads of the links for several splits of the same flows.
+    """Loads of the links for several splits of the same flows."""
 
-    Parameters
-    ----------
-    splits
-        (QPs, epochs) of each split.
-    per_link
-        float64 [splits, links]: loads in flows; 1 is one entire flow.
-    flows, unrouted
-        Number of flows, and number of flows without a path, which add no load.
-    """
-
+    #: (QPs, epochs) of each split.
     splits: tuple[tuple[int, int], ...]
+    #: float64 [splits, links]: loads in flows; 1 is one entire flow.
     per_link: NDArray[np.float64]
+    #: Number of flows, and number of flows without a path, which add no load.
     flows: int
     unrouted: int
 

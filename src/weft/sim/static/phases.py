@@ -194,20 +194,11 @@ def analyse_workload(
 
     Parameters
     ----------
-    fabric, routes
-        The fabric and its routes.
-    workload
-        The workload.
-    hosts
-        Host of each rank.
     ports
         Port used by hosts with several ports: ``first`` or ``spread``; see `weft.sim.static.loads`.
 
     Raises
     ------
-    InputError
-        If a host does not exist, the numbers of hosts and ranks differ, or two hosts that exchange
-        a message have no path.
     NotApplicable
         If the routes do not define the links of a flow.
     """

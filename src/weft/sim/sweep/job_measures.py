@@ -40,11 +40,6 @@ def measure_jobs(
         Measures of each job by its name, in the order of the jobs; a single job without a name is
         ``""``. Loads are means over the sources of the job: the accepted bandwidth of all its
         sources is ``accepted_load * rate_gbps * sources``.
-
-    Raises
-    ------
-    InputError
-        In the cases of `weft.sim.sweep.measure`.
     """
     every = transfers(workload)
     arrived = np.asarray(arrived_ns, np.float64)[every.ops]

@@ -110,11 +110,6 @@ def sweep(
 def ends_first(number: int) -> list[int]:
     """Return the indices of a list in an order such that each prefix is spread over the list.
 
-    Parameters
-    ----------
-    number
-        Length of the list.
-
     Returns
     -------
     list of int
@@ -133,13 +128,7 @@ def ends_first(number: int) -> list[int]:
 
 
 def processes_for(asked: int | None, study: Study, load: float) -> int:
-    """Return the number of processes for runs whose loads add up to `load`.
-
-    Raises
-    ------
-    InputError
-        If fewer than 1 process is requested.
-    """
+    """Return the number of processes for runs whose loads add up to `load`."""
     check_processes(asked)
     if asked is not None:
         return asked
@@ -147,13 +136,7 @@ def processes_for(asked: int | None, study: Study, load: float) -> int:
 
 
 def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if all runs failed.
-
-    Raises
-    ------
-    InputError
-        If all runs failed; the message is the first reason.
-    """
+    """Raise an error if all runs failed."""
     tried = [row for row in rows if row["status"] != "does not fit"]
     if tried and all(row["status"] == "failed" for row in tried):
         raise InputError(str(tried[0]["reason"]))

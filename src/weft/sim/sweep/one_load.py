@@ -29,39 +29,28 @@ Watch = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Traffic of the sources, and the measurement window.
+    """Traffic of the sources, and the measurement window."""
 
-    Parameters
-    ----------
-    pattern
-        A traffic pattern with its options.
-    size, size_distribution, interarrival, write_share, request_bytes
-        As in `weft.workload.sources.OpenLoop`.
-    rate_gbps
-        Rate of a source at load 1.
-    sources
-        Number of ranks that issue transfers.
-    warmup_ns, measure_ns
-        Time before the window, and length of the window; messages generated in the window are
-        measured.
-    cooldown_ns
-        Time for which sources continue after the window, so that the last measured messages are
-        also exposed to traffic.
-    drain_ns
-        Longest time for which the run continues after the sources stop.
-    """
-
+    #: A traffic pattern with its options.
     pattern: str
+    #: As in `weft.workload.sources.OpenLoop`.
     size: int
     size_distribution: Distribution
     interarrival: Distribution
     write_share: float
     request_bytes: int
+    #: Rate of a source at load 1.
     rate_gbps: float
+    #: Number of ranks that issue transfers.
     sources: int
+    #: Time before the window, and length of the window; messages generated in the window are
+    #: measured.
     warmup_ns: float
     measure_ns: float
+    #: Time for which sources continue after the window, so that the last measured messages are also
+    #: exposed to traffic.
     cooldown_ns: float
+    #: Longest time for which the run continues after the sources stop.
     drain_ns: float
 
     @property
@@ -104,21 +93,14 @@ def draws_destinations(pattern: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A fabric, routes and a level of detail.
+    """A fabric, routes and a level of detail."""
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric, and its routes or a routing of the flit level by name.
-    level
-        ``packet``, ``flow`` or ``flit``.
-    options
-        Settings of runs, as in `weft.simulate`.
-    """
-
+    #: The fabric, and its routes or a routing of the flit level by name.
     fabric: Fabric
     routes: Routes | str
+    #: ``packet``, ``flow`` or ``flit``.
     level: Level = "packet"
+    #: Settings of runs, as in `weft.simulate`.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def run(
@@ -172,8 +154,6 @@ def measure_load(
 
     Parameters
     ----------
-    network, traffic
-        The network and its traffic.
     load
         Offered load: mean rate of a source divided by the traffic's rate.
     seed

@@ -92,8 +92,6 @@ def bisect(
     ----------
     run
         Function that returns the measures at a load.
-    highest
-        Load of the first run.
     resolution
         Width of the interval at the end.
 

@@ -117,47 +117,32 @@ class TrafficSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """One engine with one policy, or a routing by coordinates.
+    """One engine with one policy, or a routing by coordinates."""
 
-    Parameters
-    ----------
-    engine, policy
-        Names of engine and policy; None for a routing. There is no policy at the flow level.
-    network
-        Fabric, routes and options; None if engine and policy do not fit.
-    reason
-        Reason why they do not fit.
-    routing
-        Name of the routing; None for an engine.
-    """
-
+    #: Names of engine and policy; None for a routing. There is no policy at the flow level.
     engine: str | None
     policy: str | None
+    #: Fabric, routes and options; None if engine and policy do not fit.
     network: Network | None
+    #: Reason why they do not fit.
     reason: str = ""
+    #: Name of the routing; None for an engine.
     routing: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Common settings of the runs of a sweep or a search.
+    """Common settings of the runs of a sweep or a search."""
 
-    Parameters
-    ----------
-    fabric, level, traffic, seed
-        Fabric, level, traffic and seed of all runs.
-    configurations
-        Every engine with every policy; at least one combination fits.
-    hardware, router
-        Settings of hardware, and of routers and adapters, that differ from the defaults, as text;
-        None at levels that have none.
-    """
-
+    #: Fabric, level, traffic and seed of all runs.
     fabric: Fabric
     level: Level
     traffic: Traffic
     seed: int
+    #: Every engine with every policy; at least one combination fits.
     configurations: tuple[Configuration, ...]
+    #: Settings of hardware, and of routers and adapters, that differ from the defaults, as text;
+    #: None at levels that have none.
     hardware: str | None
     router: str | None
 
@@ -183,8 +168,6 @@ class Study:
 
         Raises
         ------
-        InputError
-            If a value is invalid.
         NotApplicable
             If no combination fits, or the pattern does not exist for this number of hosts.
         """
@@ -328,13 +311,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
 
 
 def load_value(load: float) -> float:
-    """Return a load as a float, checked.
-
-    Raises
-    ------
-    InputError
-        If the load is not a positive number.
-    """
+    """Return a load as a float, checked."""
     if isinstance(load, bool) or not isinstance(load, int | float | np.number):
         raise InputError(f"a load must be a number, not {load!r}")
     if not LOAD_STEP <= load < np.inf:
@@ -343,13 +320,7 @@ def load_value(load: float) -> float:
 
 
 def loads_of(text: str, option: str) -> list[float]:
-    """Return the loads of a list or of a range, whose last load is included.
-
-    Raises
-    ------
-    InputError
-        If the text is neither; the message names the option.
-    """
+    """Return the loads of a list or of a range, whose last load is included."""
     try:
         parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
@@ -371,13 +342,7 @@ def loads_of(text: str, option: str) -> list[float]:
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    """Return a list of the given item or items.
-
-    Raises
-    ------
-    InputError
-        If the value is neither an item nor a list of items.
-    """
+    """Return a list of the given item or items."""
     if isinstance(given, str | Routes):
         return [given]
     if not isinstance(given, Iterable):

@@ -40,72 +40,52 @@ _MSER_GROUP, _MSER_GROUPS = 5, 20
 
 @dataclass(frozen=True)
 class OpenLoopMeasures:
-    """Measures of one run in the window from `begin_ns` (inclusive) to `end_ns` (exclusive).
+    """Measures of one run in the window from `begin_ns` (inclusive) to `end_ns` (exclusive)."""
 
-    Parameters
-    ----------
-    begin_ns, end_ns
-        The measurement window, after the warm-up.
-    offered_load
-        Bytes generated in the window, divided by the bytes that all sources send there at load 1.
-    accepted_load
-        The same ratio for the bytes of messages that arrive in the window, whenever they were
-        generated.
-    growth
-        offered_load - accepted_load.
-    growth_ci95
-        Half of the 95 % interval of `growth`, from the differences of the batches; NaN if nothing
-        was generated.
-    latency
-        Mean latency of messages generated in the window, and its interval. It is a lower bound if
-        some of these messages never arrived.
-    percentiles_ns
-        Percentiles, by name, of the latency of messages generated in the window: order statistics,
-        without interpolation. Messages that never arrived are last in this order; NaN if the
-        percentile is one of them.
-    min_ns, max_ns
-        Shortest and longest latency of messages generated in the window; NaN if that message never
-        arrived.
-    messages
-        Number of messages generated in the window.
-    censored
-        Number of messages generated in the window that had not arrived when the run ended. In the
-        mean latency they count with their age at that time.
-    after_sources
-        Number of messages generated in the window that arrived after the sources had stopped, and
-        so at less than the full load.
-    latency_trend
-        Slope, in ns per ns, of the mean latency of messages that *arrive* in a batch; messages
-        under way at the end therefore do not bias it.
-    saturated
-        As defined in `measure`.
-    behind
-        Rank that falls behind while the sum of all ranks does not, as text: "what rank 5 sends" or
-        "what rank 5 receives"; otherwise empty.
-    transient_ns
-        End of the transient at the start, by MSER-5; NaN if unknown.
-    steady
-        The transient ends within the warm-up, the run is not saturated, growth and the latency
-        trend are not significantly above 0, and no rank is behind.
-    """
-
+    #: The measurement window, after the warm-up.
     begin_ns: float
     end_ns: float
+    #: Bytes generated in the window, divided by the bytes that all sources send there at load 1.
     offered_load: float
+    #: The same ratio for the bytes of messages that arrive in the window, whenever they were
+    #: generated.
     accepted_load: float
+    #: offered_load - accepted_load.
     growth: float
+    #: Half of the 95 % interval of `growth`, from the differences of the batches; NaN if nothing
+    #: was generated.
     growth_ci95: float
+    #: Mean latency of messages generated in the window, and its interval. It is a lower bound if
+    #: some of these messages never arrived.
     latency: Interval
+    #: Percentiles, by name, of the latency of messages generated in the window: order statistics,
+    #: without interpolation. Messages that never arrived are last in this order; NaN if the
+    #: percentile is one of them.
     percentiles_ns: dict[str, float]
+    #: Shortest and longest latency of messages generated in the window; NaN if that message never
+    #: arrived.
     min_ns: float
     max_ns: float
+    #: Number of messages generated in the window.
     messages: int
+    #: Number of messages generated in the window that had not arrived when the run ended. In the
+    #: mean latency they count with their age at that time.
     censored: int
+    #: Number of messages generated in the window that arrived after the sources had stopped, and so
+    #: at less than the full load.
     after_sources: int
+    #: Slope, in ns per ns, of the mean latency of messages that *arrive* in a batch; messages under
+    #: way at the end therefore do not bias it.
     latency_trend: Trend
+    #: As defined in `measure`.
     saturated: bool
+    #: Rank that falls behind while the sum of all ranks does not, as text: "what rank 5 sends" or
+    #: "what rank 5 receives"; otherwise empty.
     behind: str
+    #: End of the transient at the start, by MSER-5; NaN if unknown.
     transient_ns: float
+    #: The transient ends within the warm-up, the run is not saturated, growth and the latency trend
+    #: are not significantly above 0, and no rank is behind.
     steady: bool
 
     @property
@@ -180,8 +160,6 @@ def measure(
         int [messages].
     warmup_ns, measure_ns
         Time before the window, and length of the window.
-    sources
-        Number of sending ranks.
     rate_gbps
         Rate of a source at load 1.
     sources_stop_ns
@@ -196,11 +174,6 @@ def measure(
     Returns
     -------
     OpenLoopMeasures
-
-    Raises
-    ------
-    InputError
-        If arrays differ in length, the window is empty, or the number of sources or the rate is 0.
     """
     born, arrived = np.asarray(born_ns, np.float64), np.asarray(arrived_ns, np.float64)
     size = np.asarray(size_bytes, np.float64)

@@ -42,29 +42,19 @@ Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "no
 
 @dataclass
 class Stage:
-    """Present stage of an experiment, updated as the experiment runs.
+    """Present stage of an experiment, updated as the experiment runs."""
 
-    Parameters
-    ----------
-    runs
-        Number of runs.
-    run
-        The active run; None before the first run.
-    doing
-        The present step, such as ``routing``.
-    progress
-        Progress of a level with time, None in other steps.
-    interrupted
-        Whether the user interrupted the active run, which has a partial result.
-    limit_ns, limit_s
-        Simulated time and wall time at which runs stop; None if there is no limit.
-    """
-
+    #: Number of runs.
     runs: int
+    #: The active run; None before the first run.
     run: Run | None = None
+    #: The present step, such as ``routing``.
     doing: str = "reading the fabric"
+    #: Progress of a level with time, None in other steps.
     progress: Progress | None = None
+    #: Whether the user interrupted the active run, which has a partial result.
     interrupted: bool = False
+    #: Simulated time and wall time at which runs stop; None if there is no limit.
     limit_ns: float | None = None
     limit_s: float | None = None
     _began: float = field(default=0.0, init=False)
@@ -133,36 +123,25 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Outcome of one run.
+    """Outcome of one run."""
 
-    Parameters
-    ----------
-    run
-        The run.
-    status
-        ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
-        interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
-        placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
-        all three without a result; ``not run`` after an interrupt.
-    reason
-        Reason why the result is missing or partial; else empty.
-    result, mix
-        Result of the level, and the placed jobs.
-    notes
-        Notes for the user.
-    seconds
-        Wall time of the level.
-    row, jobs
-        Rows in the tables of runs and jobs, set by `weft.study.experiment.result_tables.brief`.
-    """
-
+    #: The run.
     run: Run
+    #: ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
+    #: interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
+    #: placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
+    #: all three without a result; ``not run`` after an interrupt.
     status: Status
+    #: Reason why the result is missing or partial; else empty.
     reason: str = ""
+    #: Result of the level, and the placed jobs.
     result: Result | None = None
     mix: JobMix | None = None
+    #: Notes for the user.
     notes: tuple[str, ...] = field(default=())
+    #: Wall time of the level.
     seconds: float = 0.0
+    #: Rows in the tables of runs and jobs, set by `weft.study.experiment.result_tables.brief`.
     row: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[Mapping[str, Any], ...] = ()
 
@@ -183,13 +162,7 @@ class Loaded:
         self._routes: OrderedDict[object, Routes | NotApplicable] = OrderedDict()
 
     def fabric(self, experiment: FabricKeys) -> Fabric:
-        """Return the fabric of an experiment.
-
-        Raises
-        ------
-        InputError
-            If the fabric cannot be read or built.
-        """
+        """Return the fabric of an experiment."""
         fabric = experiment.fabric
         source = fabric, experiment.faults.instance, _contents(fabric.source, fabric.names or "")
         if self._fabric is None or self._source != source:
@@ -314,13 +287,7 @@ class _Jobs:
         self._once = False
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Make every workload and placement once, before the first run.
-
-        Raises
-        ------
-        InputError
-            If a workload or a placement is invalid.
-        """
+        """Make every workload and placement once, before the first run."""
         choices = dict.fromkeys(run.jobs for run in runs)
         self._once = len(choices) == 1
         for choice in choices:

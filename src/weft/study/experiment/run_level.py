@@ -25,20 +25,13 @@ Result = FlowResult | PacketResult | FlitResult | StaticWorkload
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Result of a run.
+    """Result of a run."""
 
-    Parameters
-    ----------
-    result
-        Result of the level.
-    partial
-        Reason why the result is partial; empty for a complete result.
-    interrupted
-        Whether the user interrupted the run.
-    """
-
+    #: Result of the level.
     result: Result
+    #: Reason why the result is partial; empty for a complete result.
     partial: str = ""
+    #: Whether the user interrupted the run.
     interrupted: bool = False
 
 
@@ -157,13 +150,7 @@ def _so_far(now: Progress) -> str:
 
 
 def traced(text: str, mix: JobMix) -> int:
-    """Return the operation that sends a message given as ``RANK:N`` or ``JOB:RANK:N``.
-
-    Raises
-    ------
-    InputError
-        If the job, rank or message does not exist.
-    """
+    """Return the operation that sends a message given as ``RANK:N`` or ``JOB:RANK:N``."""
     *names, rank_text, number_text = text.rsplit(":", 2)
     if not names and len(mix.names) > 1:
         raise InputError(

@@ -422,13 +422,7 @@ class Simulation(Runs):
 
     @property
     def runs(self) -> list[Run]:
-        """All combinations of the listed values.
-
-        Raises
-        ------
-        InputError
-            If there are more than `MAX_RUNS` combinations.
-        """
+        """All combinations of the listed values."""
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
         used = list(dict.fromkeys(self.engine or (USUAL_ENGINE,)))
         methods = [method for engine in used for method in self._methods(engine)]

@@ -76,13 +76,7 @@ class Store:
         self._clear()
 
     def add(self, outcome: Outcome) -> None:
-        """Add the outcome of a run.
-
-        Raises
-        ------
-        InputError
-            If the tables of the run cannot be written.
-        """
+        """Add the outcome of a run."""
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
         only = ["phases", "ranks", "links", *PACKET_NAMES]
@@ -94,13 +88,7 @@ class Store:
             self._write(f"{name}{number}.{self.format}", table)
 
     def keep(self) -> list[Path]:
-        """Make the results visible and return their files.
-
-        Raises
-        ------
-        InputError
-            If the results cannot be written.
-        """
+        """Make the results visible and return their files."""
         self._write(f"runs.{self.format}", of_columns(RUN_COLUMNS, self._rows))
         self._write(f"jobs.{self.format}", of_columns(JOB_COLUMNS, self._jobs))
         self._write(MEANINGS, meanings(tuple(self._levels)))

@@ -69,11 +69,6 @@ def check(
         Name and text of the file, for messages.
     flags
         Whether the keys are from the command line; messages then name options.
-
-    Raises
-    ------
-    InputError
-        If a key is wrong; the error names the key and its line.
     """
     return validated(Experiment, data, file=file, text=text, flags=flags)
 
@@ -100,11 +95,6 @@ def validated(
         As in `check`.
     written
         Function from the path of a key to the path at which the text gives its value.
-
-    Raises
-    ------
-    InputError
-        If a key is wrong; the error names the key and its line.
     """
     try:
         return model.model_validate(dict(data))

@@ -28,33 +28,22 @@ _LAST = 200
 
 @dataclass
 class Progress:
-    """Progress of a study.
+    """Progress of a study."""
 
-    Parameters
-    ----------
-    study
-        Name of the study.
-    runs, stored
-        Number of all runs, and of those that were stored before.
-    done
-        Status -> number of runs since the start.
-    stopping
-        Whether the active runs are the last.
-    began_s
-        Time of the start, in seconds since 1970.
-    ended
-        Whether the execution has ended.
-    process
-        Number of the process.
-    """
-
+    #: Name of the study.
     study: str
+    #: Number of all runs, and of those that were stored before.
     runs: int
     stored: int
+    #: Status -> number of runs since the start.
     done: dict[str, int] = field(default_factory=dict)
+    #: Whether the active runs are the last.
     stopping: bool = False
+    #: Time of the start, in seconds since 1970.
     began_s: float = field(default_factory=time.time)
+    #: Whether the execution has ended.
     ended: bool = False
+    #: Number of the process.
     process: int = field(default_factory=os.getpid)
     _times: list[float] = field(default_factory=lambda: [time.monotonic()])
 
@@ -114,14 +103,10 @@ def execute(
     ----------
     tasks
         The tasks, in the order in which they begin.
-    executor
-        Where they run.
     keep
         Function that stores a result: task, result, wall time in s, and memory in bytes.
     limits
         Limits of each run, for the reasons of runs that exceed them.
-    progress
-        Progress, which is updated.
     file
         File to which the progress is written now and then; None to write none.
     watch

@@ -33,17 +33,11 @@ OVER = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run; None for no limit.
+    """Limits of one run; None for no limit."""
 
-    Parameters
-    ----------
-    seconds
-        Wall time.
-    bytes
-        Resident memory of its process.
-    """
-
+    #: Wall time.
     seconds: float | None = None
+    #: Resident memory of its process.
     bytes: int | None = None
 
     @property

@@ -68,26 +68,17 @@ class ListedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class RunList:
-    """Runs of a study that match, and what to show of them.
+    """Runs of a study that match, and what to show of them."""
 
-    Parameters
-    ----------
-    study
-        Name of the study.
-    runs
-        The first of the runs that match.
-    statuses
-        Status -> number of all runs that match.
-    axes
-        Axes with more than one value; ``seed`` if there are several.
-    measures
-        Measures to show.
-    """
-
+    #: Name of the study.
     study: str
+    #: The first of the runs that match.
     runs: Sequence[ListedRun]
+    #: Status -> number of all runs that match.
     statuses: Mapping[str, int]
+    #: Axes with more than one value; ``seed`` if there are several.
     axes: Sequence[str]
+    #: Measures to show.
     measures: Sequence[str]
 
     @property
@@ -110,8 +101,6 @@ def list_runs(
 
     Parameters
     ----------
-    store
-        The store.
     study
         Name of the study; by default the one that was run last.
     where
@@ -126,11 +115,6 @@ def list_runs(
         Whether the largest value is first.
     limit
         Largest number of runs; 0 for all.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown; the error gives the nearest one.
     """
     name = chosen_study(store, study)
     about = store.studies()[name]
@@ -177,13 +161,7 @@ def list_runs(
 
 
 def chosen_study(store: Store, study: str | None) -> str:
-    """Return the name of a study of a store; by default the one that was run last.
-
-    Raises
-    ------
-    InputError
-        If there is none with this name, or none at all.
-    """
+    """Return the name of a study of a store; by default the one that was run last."""
     known = list(store.studies())
     if not known:
         raise InputError("has no study yet", file=store.folder)
@@ -206,17 +184,10 @@ def named_run(store: Store, name: str, study: str | None = None) -> tuple[str, S
 
     Parameters
     ----------
-    store
-        The store.
     name
         The number of the run in the study, or the beginning of its key.
     study
         Name of the study; by default the one that was run last.
-
-    Raises
-    ------
-    InputError
-        If there is no such run, or several.
     """
     if _NUMBER.fullmatch(name):
         chosen = chosen_study(store, study)
@@ -263,26 +234,18 @@ def _whole_key(store: Store, prefix: str) -> str:
 
 @dataclass(frozen=True)
 class ListedStudy:
-    """A study in a list.
+    """A study in a list."""
 
-    Parameters
-    ----------
-    name, title, command, file
-        As in the description of the study; the file is the one that was run.
-    runs
-        Number of its runs.
-    statuses
-        Status -> number of runs.
-    changed_s
-        Time of the last change in seconds since 1970.
-    """
-
+    #: As in the description of the study; the file is the one that was run.
     name: str
     title: str
     command: str
     file: str
+    #: Number of its runs.
     runs: int
+    #: Status -> number of runs.
     statuses: Mapping[str, int]
+    #: Time of the last change in seconds since 1970.
     changed_s: float
 
 

@@ -30,19 +30,13 @@ Reader = Callable[[str, str, int, str], bytes | None]
 
 @dataclass
 class PackedStore:
-    """What a packed file has.
+    """What a packed file has."""
 
-    Parameters
-    ----------
-    runs, tables, bytes
-        Number of runs and tables, and size of the tables.
-    left_out
-        Keys of runs that are not in it, since a table is missing or damaged.
-    """
-
+    #: Number of runs and tables, and size of the tables.
     runs: int = 0
     tables: int = 0
     bytes: int = 0
+    #: Keys of runs that are not in it, since a table is missing or damaged.
     left_out: list[str] = field(default_factory=list)
 
 
@@ -53,15 +47,8 @@ def pack(store: Store, file: Path) -> PackedStore:
 
     Parameters
     ----------
-    store
-        The store.
     file
         The archive; an existing one is replaced when the new one is complete.
-
-    Raises
-    ------
-    InputError
-        If the archive cannot be written; an existing file is then unchanged.
     """
     done = PackedStore()
     with _folder_beside(file) as folder, written_aside(file) as stream:
@@ -136,31 +123,21 @@ def _tables(store: Store, key: str, run: Brief) -> dict[str, bytes] | None:
 
 @dataclass
 class Pulled:
-    """What became of the runs and studies of another store.
+    """What became of the runs and studies of another store."""
 
-    Parameters
-    ----------
-    taken
-        Number of runs that are new, or replace a run without a result.
-    present
-        Number of runs that were there already with equal results, or with a result that the other
-        store lacks.
-    replaced, kept
-        Keys of runs with different results that replaced those of this store, or were not taken.
-    not_whole
-        Keys of runs that were not taken, since a table is missing or damaged.
-    studies
-        Names of studies that were taken.
-    kept_studies
-        Names of studies that have other runs in this store and were not taken.
-    """
-
+    #: Number of runs that are new, or replace a run without a result.
     taken: int = 0
+    #: Number of runs that were there already with equal results, or with a result that the other
+    #: store lacks.
     present: int = 0
+    #: Keys of runs with different results that replaced those of this store, or were not taken.
     replaced: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    #: Keys of runs that were not taken, since a table is missing or damaged.
     not_whole: list[str] = field(default_factory=list)
+    #: Names of studies that were taken.
     studies: list[str] = field(default_factory=list)
+    #: Names of studies that have other runs in this store and were not taken.
     kept_studies: list[str] = field(default_factory=list)
 
 
@@ -180,8 +157,6 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
 
     Raises
     ------
-    InputError
-        If the other store cannot be read, or is this one.
     StoreError
         If a run cannot be stored.
     """

@@ -77,36 +77,23 @@ COLUMNS = tuple(StoredRun.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class Member:
-    """A run of a study.
+    """A run of a study."""
 
-    Parameters
-    ----------
-    number
-        Number in the study, from 1.
-    key
-        Key of the run.
-    seed
-        Seed of the repetition; None if there is none.
-    point
-        Axis -> value as text.
-    """
-
+    #: Number in the study, from 1.
     number: int
+    #: Key of the run.
     key: str
+    #: Seed of the repetition; None if there is none.
     seed: int | None
+    #: Axis -> value as text.
     point: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Brief:
-    """Short form of a stored run: all that decides whether it has to be computed again.
+    """Short form of a stored run: all that decides whether it has to be computed again."""
 
-    Parameters
-    ----------
-    status, build, wall_s, memory_bytes, limits, tables
-        As in `StoredRun`.
-    """
-
+    #: As in `StoredRun`.
     status: str
     build: str
     wall_s: float
@@ -213,10 +200,6 @@ def checked(column: str, value: Any, file: Path, of: str = "") -> Any:
     ----------
     column
         Name of the column; ``study`` is that of a study.
-    value
-        What the index has.
-    file
-        The store.
     of
         What has the value, for the error.
 

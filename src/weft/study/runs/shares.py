@@ -39,26 +39,17 @@ _UNFINISHED_S = 86_400.0
 
 @dataclass(frozen=True)
 class Share:
-    """Runs that one job performs.
+    """Runs that one job performs."""
 
-    Parameters
-    ----------
-    study
-        Name of the study.
-    number
-        Number of the share, from 0.
-    tasks
-        The runs.
-    limits
-        Limits of each.
-    folder
-        Folder of the plan.
-    """
-
+    #: Name of the study.
     study: str
+    #: Number of the share, from 0.
     number: int
+    #: The runs.
     tasks: Sequence[Task]
+    #: Limits of each.
     limits: Limits
+    #: Folder of the plan.
     folder: Path
 
     @property
@@ -72,14 +63,8 @@ def write_plan(store: Path, study: str, tasks: Sequence[Task], limits: Limits, s
 
     Parameters
     ----------
-    store
-        Folder of the store.
-    study
-        Name of the study.
     tasks
         The runs.
-    limits
-        Limits of each.
     shares
         Number of shares.
 
@@ -108,18 +93,10 @@ def read_share(folder: Path, number: int, registered: Registered) -> Share:
 
     Parameters
     ----------
-    folder
-        The folder.
     number
         Number of the share.
     registered
         Function that returns the registered function of a run.
-
-    Raises
-    ------
-    InputError
-        If there is no plan, it was made by another version of weft, has no such share, or names a
-        function that is not registered.
     """
     path = folder.resolve() / PLAN
     head_line, *lines = read_text(path).removesuffix("\n").split("\n")
@@ -174,11 +151,6 @@ def perform_share(share: Share, executor: Executor, watch: Callable[[Progress], 
     -------
     Progress
         What was done; `stopping` if an interrupt ended it.
-
-    Raises
-    ------
-    InputError
-        If a result cannot be written.
     """
     store = share.store
     check_parts(store)
@@ -218,8 +190,6 @@ def read_result(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     ------
     StoreError
         If it cannot be read.
-    InputError
-        If it is damaged.
     """
     try:
         line, newline, data = path.read_bytes().partition(b"\n")

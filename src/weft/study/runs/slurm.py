@@ -50,10 +50,6 @@ def write_scripts(folder: Path, study: str, shares: int, options: Sequence[str])
 
     Parameters
     ----------
-    folder
-        Folder of the plan.
-    study
-        Name of the study.
     shares
         Number of shares.
     options
@@ -79,13 +75,7 @@ def write_scripts(folder: Path, study: str, shares: int, options: Sequence[str])
 
 
 def checked_options(options: Sequence[str]) -> list[str]:
-    """Return options of sbatch as they are written.
-
-    Raises
-    ------
-    InputError
-        If a text is not an option.
-    """
+    """Return options of sbatch as they are written."""
     for option in options:
         if not re.fullmatch(r"-[^\n\r]+", option):
             raise InputError(
@@ -96,25 +86,13 @@ def checked_options(options: Sequence[str]) -> list[str]:
 
 
 def check_sbatch() -> None:
-    """Refuse to submit where there is no Slurm.
-
-    Raises
-    ------
-    InputError
-        If the program sbatch is not found.
-    """
+    """Refuse to submit where there is no Slurm."""
     if shutil.which("sbatch") is None:
         raise InputError("--submit: the program sbatch is not found; are you on a cluster?")
 
 
 def submit(script: Path) -> list[str]:
-    """Submit the jobs of a plan, and return the lines that sbatch printed.
-
-    Raises
-    ------
-    InputError
-        If sbatch refuses a job.
-    """
+    """Submit the jobs of a plan, and return the lines that sbatch printed."""
     ended = subprocess.run(
         ["/bin/sh", str(script)], capture_output=True, text=True, check=False
     )  # fmt: skip

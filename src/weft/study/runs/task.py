@@ -78,21 +78,14 @@ def function_name(function: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One run.
+    """One run."""
 
-    Parameters
-    ----------
-    perform
-        The function. A name in a file becomes a function only by a registry, never by an import.
-    parameters
-        Its parameters, as values of JSON. Together with the contents of the files that they name,
-        they determine the result.
-    inputs
-        Path of each file or folder that the parameters name -> hash of its contents.
-    """
-
+    #: The function. A name in a file becomes a function only by a registry, never by an import.
     perform: RunFunction
+    #: Its parameters, as values of JSON. Together with the contents of the files that they name,
+    #: they determine the result.
     parameters: Mapping[str, Any]
+    #: Path of each file or folder that the parameters name -> hash of its contents.
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -154,13 +147,7 @@ class Inputs:
         self._hashes: dict[str, str] = {}
 
     def of(self, parameters: Mapping[str, Any]) -> dict[str, str]:
-        """Return the name of each file -> hash of its contents.
-
-        Raises
-        ------
-        InputError
-            If a file cannot be read.
-        """
+        """Return the name of each file -> hash of its contents."""
         names = self._names(parameters)
         for name in names - self._hashes.keys():
             self._hashes[name] = contents(name)
@@ -170,11 +157,6 @@ class Inputs:
         """Return whether these are all files that parameters name, with these contents.
 
         If there are others, none is read: parameters of a store may name any file.
-
-        Raises
-        ------
-        InputError
-            If a file cannot be read.
         """
         return self._names(parameters) == inputs.keys() and self.of(parameters) == dict(inputs)
 
@@ -200,11 +182,6 @@ def contents(path: str) -> str:
     """Return a hash of the contents of a file, or of all files of a folder.
 
     A list of files, one per line, has the contents of these files, too.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read.
     """
     if os.path.isdir(path):
         inside = (each for each in Path(path).rglob("*") if each.is_file())
@@ -247,27 +224,18 @@ def changed_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Packed:
-    """Result of one run, ready to be stored or sent.
+    """Result of one run, ready to be stored or sent."""
 
-    Parameters
-    ----------
-    status, reason
-        As in `RunResult`; also the other statuses.
-    measures
-        Measures as JSON.
-    tables
-        Name -> contents of a Parquet file.
-    details
-        Traceback of an unexpected error.
-    host
-        Name of the machine that performed the run.
-    """
-
+    #: As in `RunResult`; also the other statuses.
     status: Status
     reason: str = ""
+    #: Measures as JSON.
     measures: str = "{}"
+    #: Name -> contents of a Parquet file.
     tables: Mapping[str, bytes] = field(default_factory=dict)
+    #: Traceback of an unexpected error.
     details: str = ""
+    #: Name of the machine that performed the run.
     host: str = field(default_factory=platform.node)
 
 

@@ -40,21 +40,14 @@ def _ignore(_: object) -> None:
 
 @dataclass(frozen=True)
 class Results:
-    """Where the results of runs are kept, and who is told of the progress.
+    """Where the results of runs are kept, and who is told of the progress."""
 
-    Parameters
-    ----------
-    store
-        Folder of a store, which is created if it does not exist; None keeps results in memory only.
-    watch
-        Function that is called with the progress after each run and several times a second; an
-        interrupt that it raises ends the active runs.
-    say
-        Function that is called with a line about what the store has.
-    """
-
+    #: Folder of a store, which is created if it does not exist; None keeps results in memory only.
     store: Path | None = None
+    #: Function that is called with the progress after each run and several times a second; an
+    #: interrupt that it raises ends the active runs.
     watch: Callable[[Progress], None] = _ignore
+    #: Function that is called with a line about what the store has.
     say: Callable[[str], None] = _ignore
 
     def of(
@@ -82,8 +75,6 @@ class Results:
             is not stored.
         shared
             Data of all runs.
-        tasks
-            The tasks.
         processes
             Number of worker processes; by default one per core. If it is 1, this process computes.
         first
@@ -95,12 +86,6 @@ class Results:
         -------
         dict
             Results in the order of the tasks; after an interrupt those that are known.
-
-        Raises
-        ------
-        InputError
-            If the store cannot be used, or a run failed. The others are stored before, if there is
-            a store.
         """
         if not tasks:
             return {}

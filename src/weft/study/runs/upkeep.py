@@ -21,20 +21,13 @@ from weft.study.runs.versions import build
 
 @dataclass
 class Findings:
-    """What a check found, in sentences.
+    """What a check found, in sentences."""
 
-    Parameters
-    ----------
-    faults
-        What is wrong.
-    notes
-        What is worth knowing and not wrong.
-    runs, tables
-        Number of runs, and of tables that were read.
-    """
-
+    #: What is wrong.
     faults: list[str] = field(default_factory=list)
+    #: What is worth knowing and not wrong.
     notes: list[str] = field(default_factory=list)
+    #: Number of runs, and of tables that were read.
     runs: int = 0
     tables: int = 0
 
@@ -96,20 +89,13 @@ def _check_inputs(store: Store, found: Findings) -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """A measure, a table or the status of a run that this version of weft computes differently.
+    """A measure, a table or the status of a run that this version of weft computes differently."""
 
-    Parameters
-    ----------
-    key
-        Key of the run.
-    name
-        Name of the measure, or ``status`` or ``table NAME``.
-    before, after
-        Stored and new value; None if there is none.
-    """
-
+    #: Key of the run.
     key: str
+    #: Name of the measure, or ``status`` or ``table NAME``.
     name: str
+    #: Stored and new value; None if there is none.
     before: Any
     after: Any
 
@@ -129,8 +115,6 @@ def sample(
 
     Parameters
     ----------
-    store
-        The store.
     count, seed
         Largest number of runs, and seed of the choice.
     registered
@@ -181,8 +165,6 @@ def computed_again(
     ----------
     store, chosen
         The store, and runs of it as `sample` returns them.
-    executor
-        Where they are computed.
     """
     runs = [run for run, _ in chosen.values()]
     tasks = [task for _, task in chosen.values()]
@@ -240,8 +222,6 @@ def removable(
 
     Parameters
     ----------
-    store
-        The store.
     status
         Whether the run has one of these statuses.
     older
@@ -250,11 +230,6 @@ def removable(
         Whether it belongs to no study.
     damaged
         Whether a table is missing or damaged.
-
-    Raises
-    ------
-    InputError
-        If a status is unknown.
     """
     check_statuses(store, status)
     tests, values = [], []

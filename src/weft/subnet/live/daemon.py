@@ -28,25 +28,14 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class Daemon:
-    """An OpenSM that another program started.
+    """An OpenSM that another program started."""
 
-    Parameters
-    ----------
-    source
-        Process id, or a file that contains it and is read again at each use.
-    """
-
+    #: Process id, or a file that contains it and is read again at each use.
     source: int | Path
 
     @property
     def pid(self) -> int:
-        """Process id.
-
-        Raises
-        ------
-        InputError
-            If the file contains no process id.
-        """
+        """Process id."""
         if isinstance(self.source, int):
             return self.source
         try:
@@ -79,23 +68,15 @@ class Daemon:
 
 @dataclass(frozen=True)
 class Files:
-    """Files through which OpenSM is used.
+    """Files through which OpenSM is used."""
 
-    Parameters
-    ----------
-    lfts
-        Tables that OpenSM loads: ``lfts_file`` of opensm.conf.
-    log
-        OpenSM's log.
-    dumps
-        Folder of OpenSM's dumps.
-    guid2lid
-        LIDs that OpenSM keeps.
-    """
-
+    #: Tables that OpenSM loads: ``lfts_file`` of opensm.conf.
     lfts: Path
+    #: OpenSM's log.
     log: Path
+    #: Folder of OpenSM's dumps.
     dumps: Path
+    #: LIDs that OpenSM keeps.
     guid2lid: Path
 
 

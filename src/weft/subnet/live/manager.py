@@ -59,23 +59,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Loaded:
-    """Result of `Manager.load`.
+    """Result of `Manager.load`."""
 
-    Parameters
-    ----------
-    entries
-        Number of table entries that were compared with OpenSM's dump.
-    steps
-        Number of tables that were loaded one after the other, 1 to 3.
-    sweep_s
-        Seconds from signals to OpenSM to the ends of its sweeps.
-    total_s
-        Seconds of the whole call.
-    """
-
+    #: Number of table entries that were compared with OpenSM's dump.
     entries: int
+    #: Number of tables that were loaded one after the other, 1 to 3.
     steps: int
+    #: Seconds from signals to OpenSM to the ends of its sweeps.
     sweep_s: float
+    #: Seconds of the whole call.
     total_s: float
 
 
@@ -164,8 +156,6 @@ class Manager:
         ----------
         fabric
             The expected fabric, with all cables.
-        conf
-            Path of opensm.conf.
         pid
             OpenSM's process id, or the path of a file that contains it.
         cache
@@ -174,12 +164,6 @@ class Manager:
             OpenSM's log, if its command line names another one than opensm.conf, as Debian's does.
         timeout_s
             Time limit in seconds for each sweep.
-
-        Raises
-        ------
-        InputError
-            If settings do not allow to load tables and to read them back (the message says what to
-            set), a folder or the log does not exist, or the process is not a running OpenSM.
         """
         files, process, lmc = read_daemon(Path(conf), pid, Path(cache), log)
         return cls(fabric, files, process, lmc=lmc, timeout_s=timeout_s)
@@ -206,9 +190,6 @@ class Manager:
 
         Raises
         ------
-        InputError
-            If OpenSM discovered cables or devices that are not in the fabric; the message names
-            one.
         WeftError
             If OpenSM's dumps cannot be read.
         """
@@ -378,9 +359,6 @@ class Manager:
 
         Raises
         ------
-        InputError
-            If OpenSM has another engine or LMC, or the routes are for another fabric. Nothing was
-            changed.
         NotApplicable
             If OpenSM cannot load the routes, they are not valid, or mixtures with the present
             tables can deadlock. Nothing was changed.
@@ -514,13 +492,7 @@ class Manager:
 
 
 def _once_written(read: Callable[[], _T], whole: Callable[[_T], bool] = lambda _: True) -> _T:
-    """Read a file of OpenSM, again if OpenSM is writing it.
-
-    Raises
-    ------
-    InputError
-        If the file is still invalid after some time.
-    """
+    """Read a file of OpenSM, again if OpenSM is writing it."""
     deadline = time.monotonic() + _WRITING_S
     while True:
         late = time.monotonic() > deadline

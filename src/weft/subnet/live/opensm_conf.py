@@ -21,11 +21,6 @@ _WRITE_S = 10.0
 def known_settings(opensm: str) -> frozenset[str]:
     """Return the names of OpenSM's settings, as written by ``opensm -c``.
 
-    Parameters
-    ----------
-    opensm
-        Path of the program.
-
     Returns
     -------
     frozenset of str
@@ -48,13 +43,7 @@ def known_settings(opensm: str) -> frozenset[str]:
 
 
 def check_settings(names: Collection[str], opensm: str) -> None:
-    """Refuse settings that OpenSM does not have and would silently ignore.
-
-    Raises
-    ------
-    InputError
-        If a setting is unknown. No setting is refused if the program does not list its settings.
-    """
+    """Refuse settings that OpenSM does not have and would silently ignore."""
     known = known_settings(opensm) if names else frozenset()
     for name in names:
         if known and name not in known:

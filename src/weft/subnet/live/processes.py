@@ -68,13 +68,7 @@ def find_program(name: str) -> str:
 
 
 def check_limit(limit_s: float) -> None:
-    """Check a time limit.
-
-    Raises
-    ------
-    InputError
-        If the limit is not above 0 s, too long, or not a number.
-    """
+    """Check a time limit."""
     if not 0 < limit_s <= _LONGEST_S:
         raise InputError(
             f"a time limit must be above 0 s and at most {_LONGEST_S:,.0f} s, not {limit_s:g}"

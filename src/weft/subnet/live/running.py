@@ -324,8 +324,6 @@ def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
     ------
     NotApplicable
         If no host has a cable in port 1.
-    InputError
-        If the host is unknown or has no cable in port 1.
     """
     endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
     usable = fabric.endpoint_node[endpoints[fabric.endpoint_port[endpoints] == 1]]

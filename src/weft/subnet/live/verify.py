@@ -49,8 +49,6 @@ def verify(
 
     Parameters
     ----------
-    fabric
-        The simulated fabric.
     folder
         Folder of OpenSM's dumps and its ``guid2lid``.
     sweep
@@ -179,8 +177,6 @@ def compare_cables(
 
     Parameters
     ----------
-    fabric
-        The expected fabric.
     seen
         Ports and cables that OpenSM discovered.
     reached

@@ -37,18 +37,12 @@ class Denied(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests.
+    """Limits of requests."""
 
-    Parameters
-    ----------
-    body_bytes
-        Largest body.
-    requests_per_s
-        Most requests per second of one client address, on average; bursts of one second are
-        allowed. 0 for no limit.
-    """
-
+    #: Largest body.
     body_bytes: int = 64 << 20
+    #: Most requests per second of one client address, on average; bursts of one second are allowed.
+    #: 0 for no limit.
     requests_per_s: float = 5000.0
 
 

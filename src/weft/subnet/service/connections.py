@@ -112,13 +112,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 def server_config(
     app: ASGIApp, certificate: Path | None = None, key: Path | None = None
 ) -> uvicorn.Config:
-    """Return the settings of the server of an application.
-
-    Raises
-    ------
-    InputError
-        If the certificate and its key cannot be used.
-    """
+    """Return the settings of the server of an application."""
     config = uvicorn.Config(
         app, http=Connection, ws="none", lifespan="off", access_log=False,
         server_header=False,

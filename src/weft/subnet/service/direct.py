@@ -35,20 +35,13 @@ Elsewhere = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Call:
-    """A call with POST.
+    """A call with POST."""
 
-    Parameters
-    ----------
-    path
-        Its address, as FastAPI takes it.
-    body
-        Type of its body, of which an empty one is the default.
-    answer
-        Answers; called with the names in the address and the body.
-    """
-
+    #: Its address, as FastAPI takes it.
     path: str
+    #: Type of its body, of which an empty one is the default.
     body: type[BaseModel]
+    #: Answers; called with the names in the address and the body.
     answer: Callable[..., Coroutine[Any, Any, Response]]
 
 
@@ -124,8 +117,6 @@ def parsed(kind: type[B], body: bytes) -> B:
     ------
     ValidationError
         If it is not as declared.
-    InputError
-        If it has a field twice.
     """
     empty = body.strip() in (b"", b"null")
     content = kind.model_validate_json(b"{}" if empty else body)

@@ -82,8 +82,6 @@ def _invalid(errors: Sequence[Any], skipped: int) -> Response:
 
     Parameters
     ----------
-    errors
-        Errors of pydantic.
     skipped
         Number of leading parts of each location that are not in the body.
     """

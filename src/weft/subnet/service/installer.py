@@ -50,20 +50,13 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Seen:
-    """What OpenSM sees.
+    """What OpenSM sees."""
 
-    Parameters
-    ----------
-    missing
-        Cables of the fabric that it did not discover.
-    restarted
-        Whether it is another process than before.
-    intact
-        Whether the switches have the tables that were loaded last.
-    """
-
+    #: Cables of the fabric that it did not discover.
     missing: tuple[int, ...]
+    #: Whether it is another process than before.
     restarted: bool
+    #: Whether the switches have the tables that were loaded last.
     intact: bool = True
 
 

@@ -52,42 +52,28 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Announced:
-    """An application has been placed on hosts, and names its phases.
+    """An application has been placed on hosts, and names its phases."""
 
-    Parameters
-    ----------
-    time_ns, application
-        Time of the event, and name of the application.
-    hosts
-        Host of each rank.
-    phases
-        For each phase the ranks of its flows, int [2, flows]: sources and destinations.
-    """
-
+    #: Time of the event, and name of the application.
     time_ns: int
     application: str
+    #: Host of each rank.
     hosts: tuple[int, ...]
+    #: For each phase the ranks of its flows, int [2, flows]: sources and destinations.
     phases: Mapping[str, NDArray[np.integer[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """The paths of the key of a phase are in the forwarding tables.
+    """The paths of the key of a phase are in the forwarding tables."""
 
-    Parameters
-    ----------
-    time_ns, application, phase
-        Time of the event, and names.
-    key
-        The paths.
-    base
-        Links of the base routes for each flow, for comparison (one alternative).
-    """
-
+    #: Time of the event, and names.
     time_ns: int
     application: str
     phase: str
+    #: The paths.
     key: InstalledKey
+    #: Links of the base routes for each flow, for comparison (one alternative).
     base: InstalledKey
 
 
@@ -111,22 +97,15 @@ class Failed:
 
 @dataclass(frozen=True)
 class Requested:
-    """An application begins a phase and asks for its key (RODRequest).
+    """An application begins a phase and asks for its key (RODRequest)."""
 
-    Parameters
-    ----------
-    time_ns, application, phase
-        Time of the event, and names.
-    lease_ns
-        Time after which the key is given back unless the application renews it.
-    installed
-        Whether the forwarding tables are known to have the made keys.
-    """
-
+    #: Time of the event, and names.
     time_ns: int
     application: str
     phase: str
+    #: Time after which the key is given back unless the application renews it.
     lease_ns: int
+    #: Whether the forwarding tables are known to have the made keys.
     installed: bool = True
 
 
@@ -173,24 +152,16 @@ class Left:
 
 @dataclass(frozen=True)
 class Granted:
-    """A key in use.
+    """A key in use."""
 
-    Parameters
-    ----------
-    application, phase
-        Names.
-    alternative
-        Number of the alternative; `BASE` for the base routes.
-    generation
-        How many times the key had been made when it was granted.
-    since_ns, lease_ns, until_ns
-        Time of the grant, length of its lease, and end of the lease.
-    """
-
+    #: Names.
     application: str
     phase: str
+    #: Number of the alternative; `BASE` for the base routes.
     alternative: int
+    #: How many times the key had been made when it was granted.
     generation: int
+    #: Time of the grant, length of its lease, and end of the lease.
     since_ns: int
     lease_ns: int
     until_ns: int
@@ -201,19 +172,13 @@ class Snapshot:
     """The whole state, together with the `Announced` and `Made` events of what is there.
 
     A log can begin with these events and a snapshot. Among other events it changes nothing.
-
-    Parameters
-    ----------
-    time_ns
-        Time of the event.
-    keys
-        Application, phase, state, reason and generation of each key.
-    grants
-        The grants, in their order.
     """
 
+    #: Time of the event.
     time_ns: int
+    #: Application, phase, state, reason and generation of each key.
     keys: tuple[tuple[str, str, KeyState, str, int], ...]
+    #: The grants, in their order.
     grants: tuple[Granted, ...]
 
 
@@ -226,17 +191,11 @@ Event = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What an event has changed.
+    """What an event has changed."""
 
-    Parameters
-    ----------
-    granted
-        The grant that a request or a renewal made or prolonged.
-    ended
-        Grants that ended, with the reason: ``done``, ``expired``, ``withdrawn`` or ``left``.
-    """
-
+    #: The grant that a request or a renewal made or prolonged.
     granted: tuple[Granted, ...] = ()
+    #: Grants that ended, with the reason: ``done``, ``expired``, ``withdrawn`` or ``left``.
     ended: tuple[Granted, ...] = ()
     reason: str = ""
 

@@ -127,8 +127,6 @@ def line(
 
     Parameters
     ----------
-    number
-        Number of the event.
     event, answer
         Texts of `event_json` and `answer_json`.
     key, base
@@ -144,13 +142,7 @@ def line(
 
 
 def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -> Event:
-    """Return the event that `event_json` wrote.
-
-    Raises
-    ------
-    InputError
-        If the content is not that of an event.
-    """
+    """Return the event that `event_json` wrote."""
     rest = dict(content)
     kind = EVENTS.get(str(rest.pop("event", "")))
     try:
@@ -195,13 +187,7 @@ def _check_types(kind: type[Any], values: dict[str, Any]) -> None:
 
 
 def read_log(path: str | Path) -> Iterator[tuple[Event, str]]:
-    """Read a log: each event, and its decision as JSON.
-
-    Raises
-    ------
-    InputError
-        If a line is not JSON or not an event; the message gives file and line.
-    """
+    """Read a log: each event, and its decision as JSON."""
     for number, text in enumerate(read_text(path).splitlines(), 1):
         yield read_line(text, path, number)
 

@@ -46,43 +46,28 @@ Ends = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Settings:
-    """How keys are made.
+    """How keys are made."""
 
-    Parameters
-    ----------
-    engines
-        Engines of the base routes; the first that fits is used.
-    lmc
-        LMC of the subnet.
-    alternatives
-        Largest number of alternatives of a key.
-    seed
-        Seed of the keys.
-    """
-
+    #: Engines of the base routes; the first that fits is used.
     engines: tuple[str, ...] = ("dmodk", "updn")
+    #: LMC of the subnet.
     lmc: int = 7
+    #: Largest number of alternatives of a key.
     alternatives: int = 4
+    #: Seed of the keys.
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class MadeKey:
-    """The key of a phase, ready for the tables.
+    """The key of a phase, ready for the tables."""
 
-    Parameters
-    ----------
-    phase
-        Name of the phase.
-    key, base
-        Its paths, and those of the base routes for the same flows.
-    without_lid
-        Flows of the first alternative for whose paths no LID was left, which take the base routes.
-    """
-
+    #: Name of the phase.
     phase: str
+    #: Its paths, and those of the base routes for the same flows.
     key: InstalledKey
     base: InstalledKey
+    #: Flows of the first alternative for whose paths no LID was left, which take the base routes.
     without_lid: int
 
 
@@ -149,9 +134,6 @@ def expand(
 
     Raises
     ------
-    InputError
-        If a pattern or workload is unknown or wrong, a name is not unique, or there are too many
-        flows.
     NotApplicable
         If a pattern or workload does not exist for this number of ranks.
     """
@@ -354,22 +336,15 @@ def _base_paths(
 
 @dataclass(frozen=True)
 class Advice:
-    """A placement of an application, and its contention.
+    """A placement of an application, and its contention."""
 
-    Parameters
-    ----------
-    placement, hosts
-        The placement, and the host of each rank.
-    contention, base_contention
-        Most flows of one phase on a link, with routing keys and with the base routes.
-    leaf_switches
-        Number of leaf switches of the hosts.
-    """
-
+    #: The placement, and the host of each rank.
     placement: str
     hosts: tuple[int, ...]
+    #: Most flows of one phase on a link, with routing keys and with the base routes.
     contention: float
     base_contention: float
+    #: Number of leaf switches of the hosts.
     leaf_switches: int
 
 

@@ -105,8 +105,6 @@ class StateReader:
 
         Parameters
         ----------
-        after
-            The version.
         wait_s
             Longest time to wait, in seconds.
         gone

@@ -45,31 +45,18 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Recorded:
-    """A log to replay.
+    """A log to replay."""
 
-    Parameters
-    ----------
-    lines
-        Each event, and its decision as JSON.
-    settings
-        Settings of the service by name, as far as the file has them.
-    digest
-        `Fabric.digest`; empty if the file does not have it.
-    """
-
+    #: Each event, and its decision as JSON.
     lines: Iterable[tuple[Event, str]]
+    #: Settings of the service by name, as far as the file has them.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: `Fabric.digest`; empty if the file does not have it.
     digest: str = ""
 
 
 def recorded(path: Path) -> Recorded:
-    """Read a file with lines of ``GET /v1/log``, or a store, which is only read.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or is neither; for lines, when they are read.
-    """
+    """Read a file with lines of ``GET /v1/log``, or a store, which is only read."""
     try:
         with path.open("rb") as stream:
             store = stream.read(len(_SQLITE)) == _SQLITE
@@ -123,20 +110,13 @@ class Course:
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A set of granted keys.
+    """A set of granted keys."""
 
-    Parameters
-    ----------
-    time_ns
-        When it began.
-    paths
-        Each granted key and the number of its alternative, by application and phase.
-    loads
-        int32 [loads]: flows on each link, as `Ledger.loads`.
-    """
-
+    #: When it began.
     time_ns: int
+    #: Each granted key and the number of its alternative, by application and phase.
     paths: Mapping[tuple[str, str], tuple[InstalledKey, int]]
+    #: int32 [loads]: flows on each link, as `Ledger.loads`.
     loads: NDArray[np.int32]
 
     @property
@@ -147,27 +127,19 @@ class Moment:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a log says.
+    """What a log says."""
 
-    Parameters
-    ----------
-    events, different
-        Number of events, and of those whose decision is another one than recorded.
-    requests, on_base
-        Number of granted requests, and of those that got the base routes because their key was not
-        ready; these count nowhere else.
-    courses
-        For ``recorded`` (the decisions of the log), ``base`` (the base routes instead) and each
-        further choice.
-    moments
-        Distinct sets of granted keys with the most flows on a link, the most first.
-    """
-
+    #: Number of events, and of those whose decision is another one than recorded.
     events: int
     different: int
+    #: Number of granted requests, and of those that got the base routes because their key was not
+    #: ready; these count nowhere else.
     requests: int
     on_base: int
+    #: For ``recorded`` (the decisions of the log), ``base`` (the base routes instead) and each
+    #: further choice.
     courses: Mapping[str, Course]
+    #: Distinct sets of granted keys with the most flows on a link, the most first.
     moments: tuple[Moment, ...]
 
 
@@ -237,13 +209,9 @@ def replay(
         Settings of the service, as for `Ledger`.
     num_alternatives, seed
         Settings of the other rules' keys, as in `weft.subnet.service.makers.Settings`.
-    most_moments
-        Largest number of moments.
 
     Raises
     ------
-    InputError
-        If an event contradicts those before it.
     NotApplicable
         If a key cannot be made on the whole fabric, or the fabric has no routing keys.
     """
@@ -320,29 +288,20 @@ def _keep(moments: dict[frozenset[Any], Moment], ledger: Ledger, most: int) -> N
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """A moment at the packet level, where all flows send one message each at the same time.
+    """A moment at the packet level, where all flows send one message each at the same time."""
 
-    Parameters
-    ----------
-    moment
-        The moment.
-    flows
-        Number of flows, those between the same two hosts of a key counted once.
-    predicted, simulated
-        [links]: flows on each link between switches, 0 on others, as the ledger predicts them and
-        as the messages' bytes on the link say.
-    predicted_slowdown
-        Most flows on a link, links at hosts included, each divided by the rate of the link over
-        that of hosts: the least slowdown of long messages.
-    slowdown
-        Time until the last message has arrived, divided by that of the slowest message alone.
-    """
-
+    #: The moment.
     moment: Moment
+    #: Number of flows, those between the same two hosts of a key counted once.
     flows: int
+    #: [links]: flows on each link between switches, 0 on others, as the ledger predicts them and as
+    #: the messages' bytes on the link say.
     predicted: NDArray[np.int64]
     simulated: NDArray[np.float64]
+    #: Most flows on a link, links at hosts included, each divided by the rate of the link over that
+    #: of hosts: the least slowdown of long messages.
     predicted_slowdown: float
+    #: Time until the last message has arrived, divided by that of the slowest message alone.
     slowdown: float
 
     @property
@@ -358,10 +317,6 @@ def simulated(fabric: Fabric, moment: Moment, size_bytes: int = 1 << 18) -> Twin
     ----------
     fabric
         The whole fabric.
-    moment
-        The granted keys.
-    size_bytes
-        Size of each message.
 
     Raises
     ------

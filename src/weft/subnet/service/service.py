@@ -69,103 +69,68 @@ _CHANGES = 256
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of the service.
+    """Settings of the service."""
 
-    Parameters
-    ----------
-    criterion
-        As for `weft.sim.keys.choice.chosen_columns`.
-    while_missing
-        As for `weft.subnet.service.ledger.Ledger`.
-    lease_s
-        Lease of a grant unless the request names one.
-    most_applications
-        Largest number of applications.
-    make_limit_s
-        Time limit in seconds for the keys of an application.
-    answer_limit_s
-        Time limit in seconds for reading its phases, and for advice.
-    keep_log_s
-        Seconds after which the log begins anew; the log before is kept for as long again. None to
-        keep all of it.
-    """
-
+    #: As for `weft.sim.keys.choice.chosen_columns`.
     criterion: Criterion = "max"
+    #: As for `weft.subnet.service.ledger.Ledger`.
     while_missing: WhileMissing = "wait"
+    #: Lease of a grant unless the request names one.
     lease_s: float = 300.0
+    #: Largest number of applications.
     most_applications: int = 1000
+    #: Time limit in seconds for the keys of an application.
     make_limit_s: float = 3600.0
+    #: Time limit in seconds for reading its phases, and for advice.
     answer_limit_s: float = 60.0
+    #: Seconds after which the log begins anew; the log before is kept for as long again. None to
+    #: keep all of it.
     keep_log_s: float | None = None
 
 
 @dataclass
 class Subnet:
-    """What is known of the subnet, which the keeper of keys says.
+    """What is known of the subnet, which the keeper of keys says."""
 
-    Parameters
-    ----------
-    managed
-        Whether tables are installed by a subnet manager.
-    missing
-        Cables of the fabric that it does not see.
-    base_lid
-        int [hosts]: base LIDs; None if not managed.
-    proved
-        Whether its tables have been compared since the start; grants wait for that.
-    reloads, last_reload_s
-        Number of times that tables were loaded, and seconds that the last took.
-    """
-
+    #: Whether tables are installed by a subnet manager.
     managed: bool = False
+    #: Cables of the fabric that it does not see.
     missing: tuple[int, ...] = ()
+    #: int [hosts]: base LIDs; None if not managed.
     base_lid: NDArray[np.integer[Any]] | None = None
+    #: Whether its tables have been compared since the start; grants wait for that.
     proved: bool = True
+    #: Number of times that tables were loaded, and seconds that the last took.
     reloads: int = 0
     last_reload_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that happened to the keys of an application.
+    """Something that happened to the keys of an application."""
 
-    Parameters
-    ----------
-    number
-        Counts up over all changes of the service.
-    kind
-        What happened.
-    phase, reason
-        Name of the phase, and the reason in words, if there is one.
-    """
-
+    #: Counts up over all changes of the service.
     number: int
+    #: What happened.
     kind: ChangeKind
+    #: Name of the phase, and the reason in words, if there is one.
     phase: str
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A grant at the time of its decision.
+    """A grant at the time of its decision."""
 
-    Parameters
-    ----------
-    granted
-        The grant.
-    contention, base_contention
-        The most flows of granted keys on a link of its paths; and the most on a link of its base
-        routes if all keys took those.
-    application
-        The application.
-    key
-        Its key; None if that is not ready.
-    """
-
+    #: The grant.
     granted: Granted
+    #: The most flows of granted keys on a link of its paths; and the most on a link of its base
+    #: routes if all keys took those.
     contention: int
     base_contention: int
+    #: The application.
     application: Application
+    #: Its key; None if that is not ready.
     key: InstalledKey | None
 
 
@@ -497,8 +462,6 @@ class Service:
 
         Parameters
         ----------
-        name
-            Its name.
         hosts
             Host of each rank, or a number of hosts.
         phases, workload

@@ -70,17 +70,11 @@ class StoreFailed(WeftError):
 
 @dataclass(frozen=True)
 class StoredSubnet:
-    """The subnet for which keys are in use.
+    """The subnet for which keys are in use."""
 
-    Parameters
-    ----------
-    missing
-        Cables of the fabric that are missing.
-    base_lid
-        Base LID of each host.
-    """
-
+    #: Cables of the fabric that are missing.
     missing: tuple[int, ...]
+    #: Base LID of each host.
     base_lid: tuple[int, ...]
 
 
@@ -230,8 +224,6 @@ class Store:
 
         Parameters
         ----------
-        batch
-            The events and their answers.
         tokens
             New tokens by the name of their owner.
 

@@ -192,12 +192,8 @@ def meetings(service: Service, *, on_base: bool, most: int = 20) -> list[models.
 
     Parameters
     ----------
-    service
-        The service.
     on_base
         Whether all granted keys take the base routes.
-    most
-        Largest number of links.
     """
     ledger, network = service.ledger, service.network
     loads = ledger.base_loads if on_base else ledger.loads

@@ -56,8 +56,6 @@ class Worker:
 
         Raises
         ------
-        InputError
-            If it takes too much memory.
         WeftError
             If it did not finish within `limit_s` seconds and was ended, or the process died.
         """

@@ -82,25 +82,13 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
 
 
 def need(condition: bool, message: str) -> None:
-    """Refuse a value that is invalid for every number of ranks.
-
-    Raises
-    ------
-    InputError
-        If the condition is false; the text is `message`.
-    """
+    """Refuse a value that is invalid for every number of ranks."""
     if not condition:
         raise InputError(message)
 
 
 def at_least(least: int, **options: float | None) -> None:
-    """Refuse options below a minimum; an option of None was left out and is accepted.
-
-    Raises
-    ------
-    InputError
-        If an option is below the minimum; the message names it.
-    """
+    """Refuse options below a minimum; an option of None was left out and is accepted."""
     for name, value in options.items():
         need(value is None or value >= least, f"{name} must be at least {least}, not {value}")
 
@@ -126,25 +114,13 @@ def check_messages(num_ranks: int, messages: float) -> None:
 
 
 def check_size(size_bytes: int) -> int:
-    """Return the size; refuse messages of more than 2^56 bytes.
-
-    Raises
-    ------
-    InputError
-        If the size is larger.
-    """
+    """Return the size; refuse messages of more than 2^56 bytes."""
     need(size_bytes <= MAX_BYTES, f"{float(size_bytes):.3g} bytes are too many; at most 2^56")
     return size_bytes
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:
-    """Return the random generator of a seed and a stream; streams are independent of each other.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative.
-    """
+    """Return the random generator of a seed and a stream; streams are independent of each other."""
     need(seed >= 0, f"seed must be at least 0, not {seed}")
     return np.random.default_rng([seed, *streams] if streams else seed)
 
@@ -206,8 +182,6 @@ def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
 
     Raises
     ------
-    InputError
-        If the given size is below 2.
     NotApplicable
         If the given size does not divide the number of ranks.
     """
@@ -265,13 +239,7 @@ def in_order(
 
 
 def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Divide an integer in proportion to weights; cumulative rounding makes the sum exact.
-
-    Raises
-    ------
-    InputError
-        If the total is negative or above 2^56.
-    """
+    """Divide an integer in proportion to weights; cumulative rounding makes the sum exact."""
     need(0 <= total <= MAX_BYTES, f"{total} bytes are out of range; expected 0 to 2^56")
     edges = np.cumsum(weights) / np.sum(weights)
     edges[-1] = 1.0
@@ -280,13 +248,7 @@ def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def per_size(values: tuple[int, ...], sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """Return one value per size; a single value applies to all sizes.
-
-    Raises
-    ------
-    InputError
-        If the number of values does not fit, or a value is below 1.
-    """
+    """Return one value per size; a single value applies to all sizes."""
     need(
         len(values) in (1, len(sizes)),
         f"{name} must be one number or one for each of the {len(sizes)} sizes, not {len(values)}",
@@ -296,11 +258,5 @@ def per_size(values: tuple[int, ...], sizes: tuple[int, ...], name: str) -> tupl
 
 
 def check_sizes(sizes: tuple[int, ...]) -> None:
-    """Refuse an empty list of message sizes.
-
-    Raises
-    ------
-    InputError
-        If the list is empty.
-    """
+    """Refuse an empty list of message sizes."""
     need(len(sizes) > 0, "sizes must hold at least one size")

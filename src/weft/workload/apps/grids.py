@@ -62,8 +62,6 @@ def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) 
 
     Raises
     ------
-    InputError
-        If a size is below 1, or the number of dimensions is not `dimensions`.
     NotApplicable
         If the product of the sizes is not the number of ranks.
     """
@@ -94,12 +92,8 @@ def beside(
 
     Parameters
     ----------
-    dims
-        Sizes of the grid.
     step
         Distance to the neighbour in each dimension.
-    periodic
-        Whether each dimension wraps around.
     """
     coordinates = coordinates_of_ranks(dims)
     strides = np.cumprod((1, *dims[:-1]))

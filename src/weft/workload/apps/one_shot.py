@@ -65,13 +65,7 @@ def pattern_application(
 
 
 def pattern_spec(name: str, options: Mapping[str, Any]) -> str:
-    """Return the spec of a pattern with options.
-
-    Raises
-    ------
-    InputError
-        If the name already includes options.
-    """
+    """Return the spec of a pattern with options."""
     if ":" in name:
         raise InputError(
             f"pattern must be a name, not {name!r}: give the pattern's options separately"
@@ -114,8 +108,6 @@ def pattern_workload(
 
     Raises
     ------
-    InputError
-        If the pattern or an option is unknown, or a value is invalid.
     NotApplicable
         If the pattern does not exist for this number of ranks.
     """

@@ -18,13 +18,7 @@ _MAX_BUCKETS = 2**16
 
 
 def buckets(gradients: int, bucket: int, first: int) -> list[int]:
-    """Return the bytes of each bucket, in the order in which the backward pass fills them.
-
-    Raises
-    ------
-    InputError
-        If a size is below 1, the gradients exceed 2^56 bytes, or there are too many buckets.
-    """
+    """Return the bytes of each bucket, in the order in which the backward pass fills them."""
     at_least(1, gradients=gradients, bucket=bucket, first_bucket=first)
     need(gradients <= MAX_BYTES, f"gradients must be at most 2^56 bytes, not {gradients}")
     count = 1 + max(0, gradients - first) // bucket

@@ -56,26 +56,17 @@ class Sizes(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """Properties of a collective that are common to all its algorithms.
+    """Properties of a collective that are common to all its algorithms."""
 
-    Parameters
-    ----------
-    name
-        Name in specs and commands.
-    sizes
-        Meaning of the size of the collective.
-    uneven
-        Whether blocks may have different sizes.
-    rooted
-        Whether the collective has a root.
-    combines
-        Whether the collective applies a reduction operator.
-    """
-
+    #: Name in specs and commands.
     name: str
+    #: Meaning of the size of the collective.
     sizes: Sizes
+    #: Whether blocks may have different sizes.
     uneven: bool = False
+    #: Whether the collective has a root.
     rooted: bool = False
+    #: Whether the collective applies a reduction operator.
     combines: bool = False
 
 
@@ -127,21 +118,15 @@ class Trace:
 
     A block is given by a number: the index of a part of the buffer, the rank that sends or receives
     the block, or ``sender * n + receiver`` in an alltoall.
-
-    Parameters
-    ----------
-    sent_blocks
-        For each rank and each of its sends in program order: the blocks in the message.
-    taken
-        For each rank and each of its receives in program order: true if the received blocks are
-        combined with the rank's own, false if they replace these; and further blocks of the rank
-        that the message is combined into.
-    cuts
-        Sizes of the parts of a divided buffer, int64 [parts].
     """
 
+    #: For each rank and each of its sends in program order: the blocks in the message.
     sent_blocks: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+    #: For each rank and each of its receives in program order: true if the received blocks are
+    #: combined with the rank's own, false if they replace these; and further blocks of the rank
+    #: that the message is combined into.
     taken: dict[int, list[tuple[bool, tuple[int, ...]]]] = field(default_factory=dict)
+    #: Sizes of the parts of a divided buffer, int64 [parts].
     cuts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
@@ -420,13 +405,7 @@ class Group:
 
 
 def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> Ints:
-    """Return members as int64 [groups, n].
-
-    Raises
-    ------
-    InputError
-        If a rank does not exist or is listed twice, or there are no ranks.
-    """
+    """Return members as int64 [groups, n]."""
     array = np.asarray(members)
     if array.size == 0 or array.ndim not in (1, 2):
         raise InputError("members of a collective must be a list of ranks, or a list per group")

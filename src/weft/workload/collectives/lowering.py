@@ -192,11 +192,6 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
         As for `collective_on`.
     num_ranks
         Number of ranks of the communicator.
-
-    Raises
-    ------
-    InputError
-        If the collective is unknown, or the size or the number of ranks is invalid.
     """
     kind = _kind(name)
     if num_ranks < 1:
@@ -206,13 +201,7 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
 
 
 def algorithms(name: str) -> list[str]:
-    """Return the names of a collective's algorithms.
-
-    Raises
-    ------
-    InputError
-        If the collective is unknown.
-    """
+    """Return the names of a collective's algorithms."""
     kind = _kind(name)
     return [
         entry.facts["algorithm"] for entry in collective if entry.facts["collective"] == kind.name
@@ -285,13 +274,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
 
 
 def check_collective(spec: str) -> None:
-    """Refuse the spec of a collective that is wrong for every number of ranks.
-
-    Raises
-    ------
-    InputError
-        As in `collective_workload`.
-    """
+    """Refuse the spec of a collective that is wrong for every number of ranks."""
     kind, chosen, _, given = _options(spec)
     if chosen is not None:
         collective.bind(_entry(kind, chosen), given)

@@ -297,16 +297,8 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
     ----------
     builder
         Builder of the workload to extend.
-    calls
-        Call of each rank.
     algorithms
         Algorithm of each collective that does not use the default algorithm.
-
-    Raises
-    ------
-    InputError
-        If two ranks call different collectives, or have different roots or sizes; the message names
-        the ranks and their lines.
     """
     first = calls[0]
     for call in calls:

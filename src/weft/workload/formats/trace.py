@@ -18,13 +18,7 @@ _START = re.compile(
 
 
 def parameters_of(texts: tuple[str, ...]) -> dict[str, str]:
-    """Return values by name from texts such as ``n=64KiB``.
-
-    Raises
-    ------
-    InputError
-        If a text does not have this form, or a parameter is set twice.
-    """
+    """Return values by name from texts such as ``n=64KiB``."""
     parameters: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

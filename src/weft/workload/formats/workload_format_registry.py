@@ -56,19 +56,12 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
 
     Parameters
     ----------
-    path
-        The file or folder.
     format
         The format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows from the
         file name's suffix or the contents.
     options
         Options of the format. Every format has `ranks`, the number of ranks: required if the
         file does not determine this number, else compared with it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read; the error gives file and line.
     """
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     text = _listing(Path(path)) if os.path.isdir(path) else read_text(path)
@@ -88,8 +81,6 @@ def write_workload(
 
     Parameters
     ----------
-    workload
-        Workload to write.
     path
         The file; an existing one is replaced when the new one is complete.
     format
@@ -99,8 +90,6 @@ def write_workload(
 
     Raises
     ------
-    InputError
-        If the format is unknown, an option is invalid, or the file cannot be written.
     NotApplicable
         If the format cannot express the workload.
     """

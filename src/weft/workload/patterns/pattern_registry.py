@@ -111,13 +111,7 @@ def permutation(destinations: NDArray[np.int64]) -> Pairs:
 
 
 def need(condition: bool, message: str) -> None:
-    """Refuse a value that is wrong for any number of hosts.
-
-    Raises
-    ------
-    InputError
-        When the condition is false; the text is `message`.
-    """
+    """Refuse a value that is wrong for any number of hosts."""
     if not condition:
         raise InputError(message)
 
@@ -141,8 +135,6 @@ def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, 
 
     Raises
     ------
-    InputError
-        When a dimension has no hosts.
     NotApplicable
         When the grid does not have `num_hosts` hosts.
     """
@@ -164,8 +156,6 @@ def listed_hosts(
 
     Raises
     ------
-    InputError
-        When the list is empty, or names a host twice or a negative number.
     NotApplicable
         When there are fewer hosts.
     """
@@ -180,12 +170,6 @@ def listed_hosts(
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Return a random number generator with this seed.
-
-    Raises
-    ------
-    InputError
-        When the seed is negative.
-    """
+    """Return a random number generator with this seed."""
     need(seed >= 0, f"seed must be at least 0, not {seed}")
     return np.random.default_rng(seed)

@@ -100,8 +100,6 @@ def servers_of(num_hosts: int, servers: int | None, mapping: Mapping) -> NDArray
 
     Raises
     ------
-    InputError
-        If there is not at least one server.
     NotApplicable
         If there are more servers than hosts.
     """

@@ -258,13 +258,7 @@ def place(
 
 
 def is_explicit(spec: str | ArrayLike) -> bool:
-    """Return whether a placement names its hosts instead of picking among the allowed hosts.
-
-    Raises
-    ------
-    InputError
-        If the placement is unknown.
-    """
+    """Return whether a placement names its hosts instead of picking among the allowed hosts."""
     return not isinstance(spec, str) or bool(_placements.parse(spec)[0].facts.get("explicit"))
 
 
@@ -275,8 +269,6 @@ def allowed_hosts(
 
     Parameters
     ----------
-    fabric
-        Fabric of the hosts.
     hosts
         A Slurm host list, names or GUIDs, or numbers; each at most once.
 
@@ -284,11 +276,6 @@ def allowed_hosts(
     -------
     ndarray
         int32 host numbers.
-
-    Raises
-    ------
-    InputError
-        If a host is unknown, has no cable or is given twice.
     """
     if hosts is None:
         return np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int32)
@@ -308,27 +295,14 @@ def allowed_hosts(
 
 
 def find_host(fabric: Fabric, name: str) -> int:
-    """Return the number of the host of this name or GUID, which must have a cable.
-
-    Raises
-    ------
-    InputError
-        When there is no such host, the name is that of a switch or an auxiliary adapter, or the
-        host has no cable.
-    """
+    """Return the number of the host of this name or GUID, which must have a cable."""
     host = host_named(fabric, name)
     _need_cables(fabric, np.array([host]))
     return host
 
 
 def find_hosts(fabric: Fabric, name: str) -> list[int]:
-    """Return the number of the host of this name or GUID, or of all hosts of this machine.
-
-    Raises
-    ------
-    InputError
-        In the cases of `find_host`, except for the name of a machine.
-    """
+    """Return the number of the host of this name or GUID, or of all hosts of this machine."""
     numbers = hosts_named(fabric, name)
     _need_cables(fabric, np.array(numbers))
     return numbers
@@ -373,13 +347,7 @@ def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:
 
 
 def host_of_rank(fabric: Fabric, num_ranks: int, placement: str | ArrayLike) -> NDArray[np.int32]:
-    """Return the host of each rank, int32 [ranks].
-
-    Raises
-    ------
-    InputError
-        If a rank has no host.
-    """
+    """Return the host of each rank, int32 [ranks]."""
     if isinstance(placement, str):
         return place(fabric, num_ranks, placement)
     hosts = fabric.host_numbers(placement, "hosts of the ranks", count=num_ranks)

@@ -30,8 +30,6 @@ def run_collective(
     ----------
     builder
         Builder of the workload to extend.
-    statement
-        The collective.
     context
         The ranks that reach the collective, and its scope.
     max_operations

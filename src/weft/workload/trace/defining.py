@@ -22,8 +22,6 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
 
     Parameters
     ----------
-    statement
-        The definition.
     parent
         The scope that the new scope is derived from.
     context

@@ -25,29 +25,19 @@ _VERBS = {
 
 @dataclass(slots=True)
 class Step:
-    """One statement of a rank's program.
+    """One statement of a rank's program."""
 
-    Parameters
-    ----------
-    verb
-        First word of the statement.
-    op
-        Operation of the statement; -1 for a `WAIT` that adds no operation. For `SENDRECV`, the
-        receive; the send is the next operation.
-    waits
-        For `WAIT`, the operations that it waits for.
-    after
-        Explicit dependencies that replace the order of statements: the distance back to each
-        operation, and whether only its start is waited for. None if the order of statements
-        applies.
-    request
-        Request name for a later `WAIT`.
-    """
-
+    #: First word of the statement.
     verb: str
+    #: Operation of the statement; -1 for a `WAIT` that adds no operation. For `SENDRECV`, the
+    #: receive; the send is the next operation.
     op: int
+    #: For `WAIT`, the operations that it waits for.
     waits: tuple[int, ...] = ()
+    #: Explicit dependencies that replace the order of statements: the distance back to each
+    #: operation, and whether only its start is waited for. None if the order of statements applies.
     after: tuple[tuple[int, bool], ...] | None = None
+    #: Request name for a later `WAIT`.
     request: str = ""
 
 

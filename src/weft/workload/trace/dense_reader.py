@@ -49,17 +49,11 @@ class _NotPlainError(Exception):
 
 @dataclass(frozen=True)
 class Dense:
-    """The content of a dense trace.
+    """The content of a dense trace."""
 
-    Parameters
-    ----------
-    builder
-        Builder that holds all operations.
-    lines
-        int64 [ops]: number of the text's line with each operation, by handle.
-    """
-
+    #: Builder that holds all operations.
     builder: WorkloadBuilder
+    #: int64 [ops]: number of the text's line with each operation, by handle.
     lines: Ints
 
 

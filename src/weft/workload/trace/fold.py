@@ -38,11 +38,6 @@ _COUNTERS = "ijklmn"
 def folded_text(workload: Workload) -> str:
     """Return a compact trace that reads back as the same workload, array by array.
 
-    Parameters
-    ----------
-    workload
-        Any workload.
-
     Raises
     ------
     NotApplicable

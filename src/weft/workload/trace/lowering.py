@@ -57,8 +57,6 @@ def trace_workload(
 
     Parameters
     ----------
-    text
-        Contents of a trace file.
     file
         Name of the file, for messages.
     ranks
@@ -75,8 +73,6 @@ def trace_workload(
     TraceError
         If the program has an error, such as a grid that does not fit the number of ranks or a send
         without a matching receive; the error gives file, line and column.
-    InputError
-        If the number of ranks is not given, or a parameter is unknown or has a wrong value.
     NotApplicable
         If the program is for another number of ranks.
     """

@@ -24,8 +24,6 @@ def parse(text: str, file: str = "trace") -> nodes.Program:
 
     Parameters
     ----------
-    text
-        Contents of a trace file.
     file
         Name of the file, for messages.
 

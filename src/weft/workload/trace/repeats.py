@@ -30,20 +30,13 @@ class Linear:
 
 @dataclass(frozen=True)
 class Line:
-    """One statement: its key and its numbers.
+    """One statement: its key and its numbers."""
 
-    Parameters
-    ----------
-    key
-        Parts of the statement that repetitions have in common.
-    numbers
-        Numbers that may differ between iterations.
-    terms
-        For each number, pairs of a loop counter and the growth per iteration; empty outside loops.
-    """
-
+    #: Parts of the statement that repetitions have in common.
     key: tuple[Any, ...]
+    #: Numbers that may differ between iterations.
     numbers: tuple[Real, ...]
+    #: For each number, pairs of a loop counter and the growth per iteration; empty outside loops.
     terms: tuple[tuple[tuple[str, Real], ...], ...] = ()
 
     def forms(self) -> Iterator[Linear]:
@@ -55,20 +48,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Loop:
-    """A repeated block.
+    """A repeated block."""
 
-    Parameters
-    ----------
-    count
-        Number of iterations.
-    body
-        Items of the first iteration.
-    steps
-        Growth per iteration of each number of each item of the body.
-    """
-
+    #: Number of iterations.
     count: int
+    #: Items of the first iteration.
     body: tuple[Item, ...]
+    #: Growth per iteration of each number of each item of the body.
     steps: tuple[tuple[Real, ...], ...]
 
     @property

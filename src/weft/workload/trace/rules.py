@@ -17,22 +17,15 @@ _RANK, _SIZE = nodes.Name("rank"), nodes.Name("size")
 
 @dataclass(frozen=True)
 class Rule:
-    """A number as a function of the rank.
+    """A number as a function of the rank."""
 
-    Parameters
-    ----------
-    kind
-        ``fixed``: independent of the rank. ``relative``: rank + d. ``ring``: (rank + d) % size.
-        ``mirror``: d - rank. ``xor``: xor(rank, d). ``grid``: the rank d steps further along one
-        periodic axis of a grid. ``affine``: a + b * rank.
-    numbers
-        Numbers of the rule that may grow in a loop.
-    fixed
-        Numbers that must be constant: the stride and the extent of an axis, or b.
-    """
-
+    #: ``fixed``: independent of the rank. ``relative``: rank + d. ``ring``: (rank + d) % size.
+    #: ``mirror``: d - rank. ``xor``: xor(rank, d). ``grid``: the rank d steps further along one
+    #: periodic axis of a grid. ``affine``: a + b * rank.
     kind: str
+    #: Numbers of the rule that may grow in a loop.
     numbers: tuple[float, ...]
+    #: Numbers that must be constant: the stride and the extent of an axis, or b.
     fixed: tuple[int, ...] = ()
 
     #: How many numbers of each kind may grow.

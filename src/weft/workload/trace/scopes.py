@@ -13,33 +13,23 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """One communicator, or several disjoint ones with the same name (lines of a grid, a split).
+    """One communicator, or several disjoint ones with the same name (lines of a grid, a split)."""
 
-    Parameters
-    ----------
-    name
-        Name in the program.
-    comm
-        Number of the communicator in the builder. Disjoint communicators share the number, since
-        their messages cannot match each other.
-    group
-        int64 [world ranks]: index in the scope of each rank's communicator; -1 for none.
-    local
-        int64 [world ranks]: rank in the communicator; -1 for none.
-    offset, ranks
-        int64 [communicators + 1] and int64: the world ranks of communicator ``g`` are
-        ``ranks[offset[g]:offset[g + 1]]``.
-    axes, dims, periodic
-        Name and extent of each axis of the grid, and whether it is periodic; empty without a grid.
-        The last axis varies fastest, as in MPI.
-    """
-
+    #: Name in the program.
     name: str
+    #: Number of the communicator in the builder. Disjoint communicators share the number, since
+    #: their messages cannot match each other.
     comm: int
+    #: int64 [world ranks]: index in the scope of each rank's communicator; -1 for none.
     group: Ints
+    #: int64 [world ranks]: rank in the communicator; -1 for none.
     local: Ints
+    #: int64 [communicators + 1] and int64: the world ranks of communicator ``g`` are
+    #: ``ranks[offset[g]:offset[g + 1]]``.
     offset: Ints
     ranks: Ints
+    #: Name and extent of each axis of the grid, and whether it is periodic; empty without a grid.
+    #: The last axis varies fastest, as in MPI.
     axes: tuple[str, ...] = ()
     dims: tuple[int, ...] = ()
     periodic: tuple[bool, ...] = ()

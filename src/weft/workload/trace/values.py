@@ -48,26 +48,17 @@ class Variable:
 
 @dataclass(frozen=True)
 class Context:
-    """The ranks for which an expression is evaluated, and the meaning of names.
+    """The ranks for which an expression is evaluated, and the meaning of names."""
 
-    Parameters
-    ----------
-    ranks
-        int64, world ranks, all in the scope; duplicates are possible.
-    scope
-        The communicator of ``rank``, ``size`` and the axes.
-    scopes
-        All defined scopes.
-    variables
-        All assigned variables.
-    extra
-        Further values, such as ``peer``.
-    """
-
+    #: int64, world ranks, all in the scope; duplicates are possible.
     ranks: Ints
+    #: The communicator of ``rank``, ``size`` and the axes.
     scope: Scope
+    #: All defined scopes.
     scopes: Mapping[str, Scope]
+    #: All assigned variables.
     variables: Mapping[str, Variable]
+    #: Further values, such as ``peer``.
     extra: Mapping[str, Value] = field(default_factory=dict)
 
     def only(self, mask: NDArray[np.bool_]) -> Context:

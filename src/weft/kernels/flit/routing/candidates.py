@@ -31,38 +31,27 @@ RULES = record_type(
 
 
 class Candidates(NamedTuple):
-    """Sets of candidates, as in `weft.routing.routes.CandidateRoutes`.
+    """Sets of candidates, as in `weft.routing.routes.CandidateRoutes`."""
 
-    Parameters
-    ----------
-    rules
-        One `RULES`.
-    row
-        int32 [endpoints]: row of each endpoint.
-    set_id, set_offset
-        As there.
-    output, lane
-        int32: output of each candidate; uint8: its virtual lane.
-    head
-        int32: row at the other end of each candidate.
-    via, via_set, turn_set
-        As there.
-    links_to, links_to_via, via_row
-        uint8 [rows, rows]: links on a path to each target row from each row; uint8 and int32
-        [intermediates, rows]: links on a path to each intermediate, and the row at which it ends.
-        Only for policies that compare paths.
-    """
-
+    #: One `RULES`.
     rules: Any
+    #: int32 [endpoints]: row of each endpoint.
     row: Any
+    #: As there.
     set_id: Any
     set_offset: Any
+    #: int32: output of each candidate; uint8: its virtual lane.
     output: Any
     lane: Any
+    #: int32: row at the other end of each candidate.
     head: Any
+    #: As there.
     via: Any
     via_set: Any
     turn_set: Any
+    #: uint8 [rows, rows]: links on a path to each target row from each row; uint8 and int32
+    #: [intermediates, rows]: links on a path to each intermediate, and the row at which it ends.
+    #: Only for policies that compare paths.
     links_to: Any
     links_to_via: Any
     via_row: Any

@@ -39,34 +39,24 @@ MOST = 2**62
 
 
 class Grid(NamedTuple):
-    """Coordinates of the switches of a grid.
+    """Coordinates of the switches of a grid."""
 
-    Parameters
-    ----------
-    coordinate
-        int16 [rows, dimensions].
-    size, kind, first
-        int32 [dimensions]: switches in each dimension, its kind, and the first of its columns in
-        `output`. The columns of a line or ring are steps forward and back; those of a full
-        dimension are the coordinates.
-    output
-        int32 [rows, columns, cables]: output of each step, -1 where there is none.
-    dimension
-        uint8 [inputs]: dimension of the cable of each input.
-    row
-        int32 [endpoints]: row of each endpoint.
-    rules
-        int32: whether ties are random (otherwise forward), and the first lane of each class that
-        no escape path uses.
-    """
-
+    #: int16 [rows, dimensions].
     coordinate: Any
+    #: int32 [dimensions]: switches in each dimension, its kind, and the first of its columns in
+    #: `output`. The columns of a line or ring are steps forward and back; those of a full dimension
+    #: are the coordinates.
     size: Any
     kind: Any
     first: Any
+    #: int32 [rows, columns, cables]: output of each step, -1 where there is none.
     output: Any
+    #: uint8 [inputs]: dimension of the cable of each input.
     dimension: Any
+    #: int32 [endpoints]: row of each endpoint.
     row: Any
+    #: int32: whether ties are random (otherwise forward), and the first lane of each class that no
+    #: escape path uses.
     rules: Any
 
 

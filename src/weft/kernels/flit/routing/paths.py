@@ -12,27 +12,18 @@ from weft.kernels.lean import part_njit
 
 
 class Paths(NamedTuple):
-    """Source routes; `PACKET.state` is the number of the packet's path.
+    """Source routes; `PACKET.state` is the number of the packet's path."""
 
-    Parameters
-    ----------
-    pair, offset
-        As in `weft.routing.routes.PathRoutes`.
-    output
-        int32: outputs of the paths, without those to endpoints.
-    level
-        uint8 [1 or paths]: service level of each path.
-    out_port
-        int32 [outputs]: port of each output at its node.
-    lanes
-        Lanes of service levels.
-    """
-
+    #: As in `weft.routing.routes.PathRoutes`.
     pair: Any
     offset: Any
+    #: int32: outputs of the paths, without those to endpoints.
     output: Any
+    #: uint8 [1 or paths]: service level of each path.
     level: Any
+    #: int32 [outputs]: port of each output at its node.
     out_port: Any
+    #: Lanes of service levels.
     lanes: VirtualLanes
 
 

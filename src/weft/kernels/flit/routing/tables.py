@@ -12,30 +12,20 @@ from weft.kernels.lean import part_njit
 
 
 class Tables(NamedTuple):
-    """Forwarding tables.
+    """Forwarding tables."""
 
-    Parameters
-    ----------
-    table
-        [endpoints, rows]: output port, as in `weft.routing.routes.TableRoutes`.
-    output
-        int32 [rows * 256]: output of each port of a row, without that of the first port 0.
-    row_base
-        int32 [rows]: first entry of each row in `output`.
-    level
-        uint8 [1 or rows, 1 or endpoints]: service level of packets by the row at which they enter
-        and by their destination.
-    row
-        int32 [endpoints]: row of each endpoint.
-    lanes
-        Lanes of service levels.
-    """
-
+    #: [endpoints, rows]: output port, as in `weft.routing.routes.TableRoutes`.
     table: Any
+    #: int32 [rows * 256]: output of each port of a row, without that of the first port 0.
     output: Any
+    #: int32 [rows]: first entry of each row in `output`.
     row_base: Any
+    #: uint8 [1 or rows, 1 or endpoints]: service level of packets by the row at which they enter
+    #: and by their destination.
     level: Any
+    #: int32 [endpoints]: row of each endpoint.
     row: Any
+    #: Lanes of service levels.
     lanes: VirtualLanes
 
 

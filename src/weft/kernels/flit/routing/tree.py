@@ -26,20 +26,13 @@ MOST = 2**62
 
 
 class Tree(NamedTuple):
-    """Coordinates of a complete fat tree.
+    """Coordinates of a complete fat tree."""
 
-    Parameters
-    ----------
-    rows
-        `TREE` of each row.
-    output
-        int32: outputs of the rows, as `TREE` says.
-    leaf
-        int32 [endpoints]: position of the leaf switch of each endpoint.
-    """
-
+    #: `TREE` of each row.
     rows: Any
+    #: int32: outputs of the rows, as `TREE` says.
     output: Any
+    #: int32 [endpoints]: position of the leaf switch of each endpoint.
     leaf: Any
 
 

@@ -11,23 +11,16 @@ from weft.kernels.lean import part_njit
 
 
 class VirtualLanes(NamedTuple):
-    """SL to VL mapping, as `weft.routing.routes.VirtualLanes`.
+    """SL to VL mapping, as `weft.routing.routes.VirtualLanes`."""
 
-    Parameters
-    ----------
-    each
-        int: lanes of a class for each virtual lane of the routes.
-    tables, index, base, ports
-        As there.
-    in_port
-        int32 [inputs]: port of each input at its node.
-    """
-
+    #: int: lanes of a class for each virtual lane of the routes.
     each: int
+    #: As there.
     tables: Any
     index: Any
     base: Any
     ports: Any
+    #: int32 [inputs]: port of each input at its node.
     in_port: Any
 
 

@@ -54,17 +54,10 @@ def parse(text: str, file: str, *, numbered: bool = True) -> tuple[Assignment, .
 
     Parameters
     ----------
-    text
-        Contents of the file.
     file
         Name of the file, for messages.
     numbered
         Whether messages and assignments have line numbers.
-
-    Raises
-    ------
-    InputError
-        If the text is not a sequence of assignments, or a number is out of range.
     """
     tokens = _tokens(text)
     found = []

@@ -25,27 +25,18 @@ OUTPUT_QUEUE = 16
 
 @dataclass(frozen=True)
 class Function:
-    """A routing function of BookSim as one of weft.
+    """A routing function of BookSim as one of weft."""
 
-    Parameters
-    ----------
-    routing
-        Name of the routing by coordinates, or of the engine of routes.
-    policy
-        Policy of the engine's routes; None for a routing by coordinates.
-    same
-        Whether it is the same algorithm, and not just a similar one.
-    difference
-        How they differ.
-    least, lanes
-        Virtual channels that BookSim needs, and those that weft has instead of `num_vcs`; 0 for any
-        number.
-    """
-
+    #: Name of the routing by coordinates, or of the engine of routes.
     routing: str
+    #: Policy of the engine's routes; None for a routing by coordinates.
     policy: str | None = None
+    #: Whether it is the same algorithm, and not just a similar one.
     same: bool = True
+    #: How they differ.
     difference: str = ""
+    #: Virtual channels that BookSim needs, and those that weft has instead of `num_vcs`; 0 for any
+    #: number.
     least: int = 0
     lanes: int = 0
 

@@ -19,24 +19,16 @@ from weft.sim.flit.traffic import Load
 
 @dataclass(frozen=True)
 class Channels:
-    """Latencies of BookSim's channels, cycles.
+    """Latencies of BookSim's channels, cycles."""
 
-    Parameters
-    ----------
-    hosts
-        Of the channels of each endpoint of a router, in both directions.
-    routers
-        Of channels between routers.
-    groups
-        Of channels between groups of a dragonfly; 0 for other networks.
-    plan
-        Routers of a row of the floor plan, and cycles for a step in a row and for one between rows,
-        if latencies follow from the distance of routers.
-    """
-
+    #: Of the channels of each endpoint of a router, in both directions.
     hosts: tuple[int, ...] = (1,)
+    #: Of channels between routers.
     routers: int = 1
+    #: Of channels between groups of a dragonfly; 0 for other networks.
     groups: int = 0
+    #: Routers of a row of the floor plan, and cycles for a step in a row and for one between rows,
+    #: if latencies follow from the distance of routers.
     plan: tuple[int, int, int] | None = None
 
     def __str__(self) -> str:

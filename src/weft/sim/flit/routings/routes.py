@@ -25,8 +25,6 @@ def of_routes(links: Links, routes: Routes, lanes: int, policy: str | None = Non
 
     Parameters
     ----------
-    links
-        Links of the fabric.
     routes
         Forwarding tables without an LMC, source routes, or candidates.
     lanes
@@ -38,9 +36,6 @@ def of_routes(links: Links, routes: Routes, lanes: int, policy: str | None = Non
 
     Raises
     ------
-    InputError
-        If the routes are for another fabric or have a forwarding loop, the lanes are no multiple of
-        the virtual lanes of the routes, or the policy is unknown or an option is wrong.
     NotApplicable
         If the routes have an LMC or miss a path, or the policy does not fit the routes.
     """

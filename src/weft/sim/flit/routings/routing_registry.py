@@ -88,15 +88,11 @@ def bind(spec: str, links: Links, lanes: int) -> Routing:
     ----------
     spec
         Name of a routing, with options.
-    links
-        Links of the fabric.
     lanes
         Virtual channels of each class of traffic.
 
     Raises
     ------
-    InputError
-        If the routing is unknown, an option is wrong, or there are too few lanes.
     NotApplicable
         If the routing does not fit the fabric.
     """

@@ -108,20 +108,13 @@ _TABLES = ("coefficients", "uncertainty")
 
 
 class NetworkCoefficients(NamedTuple):
-    """The contents of a file of coefficients.
+    """The contents of a file of coefficients."""
 
-    Attributes
-    ----------
-    model
-        The coefficients; a coefficient that is not in the file has its default.
-    inverse_bandwidth_s_per_byte
-        Inverse bandwidth alpha; None if it is not in the file.
-    uncertainty
-        Standard errors of the fitted coefficients and of alpha, by name.
-    """
-
+    #: The coefficients; a coefficient that is not in the file has its default.
     model: PenaltyModel
+    #: Inverse bandwidth alpha; None if it is not in the file.
     inverse_bandwidth_s_per_byte: float | None
+    #: Standard errors of the fitted coefficients and of alpha, by name.
     uncertainty: Mapping[str, float]
 
 
@@ -132,24 +125,7 @@ def write_coefficients(
     uncertainty: Mapping[str, float] | None = None,
     comment: str = "",
 ) -> None:
-    """Write coefficients as TOML, atomically.
-
-    Parameters
-    ----------
-    path
-        The file.
-    model, inverse_bandwidth_s_per_byte
-        Calibrated coefficients and alpha.
-    uncertainty
-        Standard errors by name.
-    comment
-        Comment for the first line.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write coefficients as TOML, atomically."""
     lines = [f"# {' '.join(comment.split())}"] if comment else []
     lines += [f"{_BANDWIDTH} = {_toml(inverse_bandwidth_s_per_byte)}", "", "[coefficients]"]
     lines += [f"{name} = {_toml(getattr(model, name))}" for name in _NAMES]
@@ -171,11 +147,6 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
     path
         A TOML file with `inverse_bandwidth_s_per_byte`, a table `coefficients` or both, and
         optionally a table `uncertainty`.
-
-    Raises
-    ------
-    InputError
-        If the file is not valid TOML, a name is unknown, or a value is out of range.
     """
     entries = parse_toml(read_text(path), path)
     for name in entries:

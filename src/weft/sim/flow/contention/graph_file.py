@@ -46,19 +46,6 @@ _SETTINGS = ("bandwidth", "inverse-bandwidth", "size", "start")
 class ContentionGraph:
     """A dynamic contention graph with names.
 
-    Parameters
-    ----------
-    names
-        Names of the edges, unique.
-    sources, destinations
-        Names of the source and destination node of each edge.
-    size_bytes
-        Bytes that each edge sends.
-    start_s
-        Start time of each edge in seconds.
-    inverse_bandwidth_s_per_byte
-        Inverse bandwidth of the network; None if it is not in the file.
-
     Raises
     ------
     InputError
@@ -66,11 +53,16 @@ class ContentionGraph:
         same name, or a name is not allowed in the file.
     """
 
+    #: Names of the edges, unique.
     names: tuple[str, ...]
+    #: Names of the source and destination node of each edge.
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
+    #: Bytes that each edge sends.
     size_bytes: tuple[int, ...]
+    #: Start time of each edge in seconds.
     start_s: tuple[float, ...]
+    #: Inverse bandwidth of the network; None if it is not in the file.
     inverse_bandwidth_s_per_byte: float | None = None
 
     def __post_init__(self) -> None:
@@ -109,11 +101,6 @@ def parse_bandwidth(text: str) -> float:
     """Return the bytes per second of text such as ``1.82GiB/s``, ``100Gb/s`` or ``4xHDR``.
 
     A lower-case b means bits; InfiniBand rates are data rates.
-
-    Raises
-    ------
-    InputError
-        If the text is not a bandwidth above 0.
     """
     match = _BANDWIDTH.fullmatch(text.strip())
     if match and match[2] in _PREFIX:
@@ -130,24 +117,12 @@ def parse_bandwidth(text: str) -> float:
 
 
 def read_contention_graph(path: str | Path) -> ContentionGraph:
-    """Read a contention graph from a file in the format of this module.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has an error; the message names file, line and column.
-    """
+    """Read a contention graph from a file in the format of this module."""
     return parse_contention_graph(read_text(path), str(path))
 
 
 def parse_contention_graph(text: str, file: str | None = None) -> ContentionGraph:
-    """Parse a contention graph.
-
-    Raises
-    ------
-    InputError
-        If the text has an error; the message names line and column.
-    """
+    """Parse a contention graph."""
     reader = _GraphFileReader(file)
     for number, line in enumerate(text.splitlines(), start=1):
         reader.line(number, line.partition("#")[0])
@@ -167,13 +142,7 @@ def format_contention_graph(graph: ContentionGraph) -> str:
 
 
 def write_contention_graph(graph: ContentionGraph, path: str | Path) -> None:
-    """Write a contention graph to a file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
+    """Write a contention graph to a file."""
     write_text(path, format_contention_graph(graph))
 
 

@@ -49,27 +49,18 @@ _FEW_EDGES = 256
 
 @dataclass(frozen=True, eq=False)
 class ContentionSteps:
-    """Solution of a dynamic contention graph.
+    """Solution of a dynamic contention graph."""
 
-    Parameters
-    ----------
-    completion_s
-        float64 [edges], completion time of each edge in seconds.
-    elapsed_s
-        float64 [edges], seconds from the start of the edge to its completion, at full precision
-        even if `completion_s` is too coarse for the difference (2e-7 s on a clock from 1970).
-    end_s
-        float64 [steps], end of each step, at which an edge completes or starts.
-    penalty
-        float64 [steps, edges], NaN where the edge is not active.
-    remaining_bytes
-        float64 [steps, edges], bytes left to send at the end of each step.
-    """
-
+    #: float64 [edges], completion time of each edge in seconds.
     completion_s: NDArray[np.float64]
+    #: float64 [edges], seconds from the start of the edge to its completion, at full precision even
+    #: if `completion_s` is too coarse for the difference (2e-7 s on a clock from 1970).
     elapsed_s: NDArray[np.float64]
+    #: float64 [steps], end of each step, at which an edge completes or starts.
     end_s: NDArray[np.float64]
+    #: float64 [steps, edges], NaN where the edge is not active.
     penalty: NDArray[np.float64]
+    #: float64 [steps, edges], bytes left to send at the end of each step.
     remaining_bytes: NDArray[np.float64]
 
 
@@ -173,11 +164,6 @@ def predict_elapsed(
     -------
     completion_s, elapsed_s
         float64 [edges] each, as in `ContentionSteps`.
-
-    Raises
-    ------
-    InputError
-        As for `predict`.
     """
     solution = _solve(
         sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False

@@ -30,13 +30,6 @@ def slot_shift(
         float64 [links]: capacity of each link, above 0.
     route_offset, route_share
         int64 [routes + 1] and float64, as in `weft.sim.flow.network.Network`.
-    max_flows
-        Largest number of concurrent flows.
-
-    Raises
-    ------
-    InputError
-        If a capacity or a share is not above 0, or there are too many flows.
     """
     if not np.all(capacity_bytes_per_ns > 0):
         raise InputError("capacities of links must be above 0")
@@ -76,8 +69,6 @@ def penalty_state(
     route_share
         float64, same shape as `route_link`, above 0: share of a flow's rate that uses the link;
         empty if all shares are 1.
-    max_flows
-        Largest number of concurrent flows.
     num_adapters
         Number of endpoints; the endpoint numbers of flows are below this number.
     model
@@ -85,11 +76,6 @@ def penalty_state(
     inner
         bool [links]: whether the link is inside the fabric, and so is not part of the contention
         graph. By default, links between the first and the last link of some route.
-
-    Raises
-    ------
-    InputError
-        If a capacity or a share is not above 0, or there are too many flows.
     """
     links = len(capacity_bytes_per_ns)
     hops = np.diff(route_offset)

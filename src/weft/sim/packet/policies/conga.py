@@ -85,25 +85,17 @@ ESTIMATE = record_type(
 
 
 class Conga(NamedTuple):
-    """State of CONGA.
+    """State of CONGA."""
 
-    Parameters
-    ----------
-    rules
-        One `RULES` record.
-    flowlets
-        Flowlets of all rows.
-    rows, cells, estimates
-        `TREE_ROW` of each row, `CELL` records, and `ESTIMATE` of each link.
-    uplink
-        int16 [edges]: number of the edge among the uplinks of its row, -1 for a downlink.
-    """
-
+    #: One `RULES` record.
     rules: Any
+    #: Flowlets of all rows.
     flowlets: Flowlets
+    #: `TREE_ROW` of each row, `CELL` records, and `ESTIMATE` of each link.
     rows: Any
     cells: Any
     estimates: Any
+    #: int16 [edges]: number of the edge among the uplinks of its row, -1 for a downlink.
     uplink: Any
 
 

@@ -36,13 +36,7 @@ class Flowlets(NamedTuple):
 
 
 def check_flowlets(gap: float, entries: int) -> None:
-    """Refuse options of flowlets that are out of range.
-
-    Raises
-    ------
-    InputError
-        If an option is out of range; the message names it.
-    """
+    """Refuse options of flowlets that are out of range."""
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
     if gap >= 1e12:

@@ -89,8 +89,6 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
 
     Raises
     ------
-    InputError
-        If the policy is unknown or an option is wrong.
     NotApplicable
         If the routes leave a choice and the policy makes none, or conversely; if only one of routes
         and policy uses intermediates; or if the policy does not support the fabric.

@@ -34,23 +34,15 @@ TO_VIA = record_type(
 
 
 class Detours(NamedTuple):
-    """Paths via intermediates; see `weft.routing.routes.CandidateRoutes`.
+    """Paths via intermediates; see `weft.routing.routes.CandidateRoutes`."""
 
-    Parameters
-    ----------
-    rules
-        One `RULES` record.
-    via
-        int32 [rows]: the intermediate that each row belongs to, -1 for none.
-    to_via
-        `TO_VIA` [intermediates, rows].
-    links_to
-        uint8 [target rows, rows]: number of links to each target row from each row.
-    """
-
+    #: One `RULES` record.
     rules: Any
+    #: int32 [rows]: the intermediate that each row belongs to, -1 for none.
     via: Any
+    #: `TO_VIA` [intermediates, rows].
     to_via: Any
+    #: uint8 [target rows, rows]: number of links to each target row from each row.
     links_to: Any
 
 

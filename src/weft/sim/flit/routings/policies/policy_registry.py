@@ -63,17 +63,11 @@ def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) ->
     ----------
     spec
         Name of the policy, with options; None for the policy of the engine's name or `USUAL`.
-    links
-        Links of the fabric.
-    routes
-        Routes of the fabric.
     lanes
         Virtual channels of each class of traffic, a multiple of the virtual lanes of the routes.
 
     Raises
     ------
-    InputError
-        If the policy is unknown, an option is wrong, or the candidates lead in a loop.
     NotApplicable
         If the policy does not fit the routes, or they miss a path.
     """
