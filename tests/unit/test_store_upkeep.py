@@ -130,7 +130,7 @@ def test_prune_removes_the_runs_to_which_all_conditions_apply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = add_runs(tmp_path, range(4))
-    monkeypatch.setattr("weft.study.runs.store.build", lambda: "0.0.1+older")
+    monkeypatch.setattr("weft.study.runs.task.build_of", lambda *_: "0.0.1+older")
     old = add_runs(tmp_path, range(2), study=None)
     assert old == keys[:2]
     with Store(tmp_path, write=True) as store:

@@ -102,7 +102,7 @@ def test_another_version_is_named_and_its_results_are_computed_again_or_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(folder, planned(folder))
-    monkeypatch.setattr("weft.study.plan.build", lambda: "9.9.9+later")
+    monkeypatch.setattr("weft.study.runs.task.build_of", lambda *_: "9.9.9+later")
     after = planned(folder)
     assert (len(after.todo), sum(after.older.values())) == (12, 12)
     (line,) = [line for line in plan_lines(after, folder / "store") if "to compute again" in line]

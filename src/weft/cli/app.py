@@ -117,8 +117,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "weft.cli.warmup:warmup_command",
         "Compile all kernels and print how long it took.",
     ),
-    **dict(extensions("weft.commands", tuple)),
 }
+COMMANDS = dict(sorted((COMMANDS | dict(extensions("weft.commands", tuple))).items()))
 
 
 def _worth_showing(default: object) -> str | None:

@@ -31,6 +31,8 @@ import numpy as np
 from numba.core import caching, config, event, serialize
 from numba.extending import is_jitted
 
+from weft.kernels.described import constant_text, described
+
 try:
     import fcntl
 except ImportError:  # Windows: processes may then compile the same kernel at the same time
@@ -323,7 +325,7 @@ def _described(kernel: Any, called: list[Any]) -> str:
     """Describe one kernel; append the functions that it calls to `called`."""
     function = _function(kernel)
     names: set[str] = set()
-    code = _code(function.__code__, function.__doc__, names)
+    code = described(function.__code__, function.__doc__, names)
     values: dict[str, Any] = {
         "options": dict(getattr(kernel, "targetoptions", {})),
         "defaults": function.__defaults__,
@@ -340,29 +342,6 @@ def _described(kernel: Any, called: list[Any]) -> str:
         f"{name} = {_spelled(values[name], name, function, called)}" for name in sorted(values)
     ]
     return f"{_named(function)} {code} {spelled}"
-
-
-def _code(code: types.CodeType, doc: str | None, names: set[str]) -> str:
-    """Describe code without line numbers and docstring; add the names that it reads to `names`."""
-    names.update(code.co_names)
-    constants = [
-        _code(each, None, names) if isinstance(each, types.CodeType)
-        else "None" if number == 0 and doc is not None and each == doc
-        else _constant(each)
-        for number, each in enumerate(code.co_consts)
-    ]  # fmt: skip
-    return repr((
-        code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
-        code.co_argcount, code.co_kwonlyargcount, code.co_flags, constants,
-    ))  # fmt: skip
-
-
-def _constant(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_constant, value))},)"
-    if isinstance(value, frozenset):
-        return f"frozenset({sorted(map(_constant, value))})"
-    return f"{type(value).__name__} {value!r}"
 
 
 def _of_library(module: str | None) -> bool:
@@ -387,7 +366,7 @@ def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]
         called.append(value)
         return f"{kind.__name__} {_named(_function(value))}"
     if kind in _PLAIN or isinstance(value, frozenset):
-        return _constant(value)
+        return constant_text(value)
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
     if isinstance(value, np.ndarray):

@@ -12,7 +12,6 @@ from weft.study.runs.executors import Limits
 from weft.study.runs.rows import Brief, Member
 from weft.study.runs.store import Store
 from weft.study.runs.task import SETTLED, Inputs, Task
-from weft.study.runs.versions import build
 from weft.study.spec import PlannedRun, StudyFile
 
 
@@ -87,7 +86,7 @@ def plan(
             todo.setdefault(task.key, number)
             continue
         assert store is not None
-        if have.build != build() and not keep_versions:
+        if have.build != task.build and not keep_versions:
             older[have.build] += 1
         elif _again(have, limits, retry):
             retried[have.status] += 1

@@ -23,8 +23,8 @@ from weft.study.runs.execute import Progress, execute
 from weft.study.runs.executors import Executor, Limits
 from weft.study.runs.rows import COLUMNS, Brief, StoreError, is_texts, run_of
 from weft.study.runs.store import INCOMING, JOBS, Store, check_parts, record_of
-from weft.study.runs.task import SETTLED, Packed, Registered, Task
-from weft.study.runs.versions import build
+from weft.study.runs.task import SETTLED, Packed, Registered, Task, computing_functions
+from weft.study.runs.versions import build, build_of
 
 #: Names in the folder of a plan.
 PLAN = "plan.jsonl"
@@ -269,7 +269,8 @@ def _is_better(have: Brief, record: Mapping[str, Any]) -> bool:
         return False
     if have.build == record["build"]:
         return record["status"] not in SETTLED or record["status"] == have.status
-    return have.build == build()
+    functions = computing_functions(record["function"], json.loads(record["parameters"]))
+    return have.build == build_of(*functions)
 
 
 def _remove_unfinished(store: Path) -> None:

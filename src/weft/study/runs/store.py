@@ -593,7 +593,7 @@ def record_of(
         "wall_s": wall_s,
         "memory_bytes": memory_bytes,
         "limits": json.dumps(dict(limits or {})),
-        "build": build(),
+        "build": task.build,
         "libraries": json.dumps(libraries()),
         "host": packed.host,
         "ended_s": time.time(),

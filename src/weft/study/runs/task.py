@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.files import files_in_spec, listed_files
+from weft.study.runs.versions import build_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,6 +77,12 @@ def function_name(function: Callable[..., Any]) -> str:
     return f"{whole.__module__}:{whole.__name__}"
 
 
+def computing_functions(function: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the functions that a run calls: its own, and that which a typed run names."""
+    inner = parameters.get("run")
+    return (function, inner) if isinstance(inner, str) else (function,)
+
+
 @dataclass(frozen=True)
 class Task:
     """One run."""
@@ -102,6 +109,11 @@ class Task:
     def function(self) -> str:
         """Name of the function, as ``module:name``."""
         return function_name(self.perform)
+
+    @property
+    def build(self) -> str:
+        """Version of weft with a hash of what computes the run."""
+        return build_of(*computing_functions(self.function, self.parameters))
 
     @cached_property
     def key(self) -> str:

@@ -26,7 +26,6 @@ from weft.study.runs.executors import InProcess, Limits, LocalProcesses
 from weft.study.runs.rows import Member
 from weft.study.runs.store import PROGRESS, Store
 from weft.study.runs.task import Packed, RunResult, Task, Value, contents, function_name
-from weft.study.runs.versions import build
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shared = TypeVar("Shared")
@@ -123,7 +122,9 @@ class Results:
     def _stored(self, store: Store, jobs: Mapping[str, Task]) -> dict[str, Packed]:
         """Return the results that are stored and valid, and say how many there are."""
         have = {key: run for key, run in store.briefs(jobs).items() if run.status == "complete"}
-        valid = [k for k, run in have.items() if run.build == build() and store.is_whole(k, run)]
+        valid = [
+            k for k, run in have.items() if run.build == jobs[k].build and store.is_whole(k, run)
+        ]
         known = {}
         for run in store.runs(valid):
             paths = {
@@ -135,9 +136,9 @@ class Results:
                 tables = {name: path.read_bytes() for name, (path, _) in paths.items()}
                 known[run.key] = Packed("complete", "", json.dumps(dict(run.measures)), tables)
         self.say(f"store {store.folder}: {len(known):,} of {len(jobs):,} runs are done")
-        if older := sorted({run.build for run in have.values()} - {build()}):
-            count = sum(run.build != build() for run in have.values())
-            self.say(f"{count:,} runs of weft {', '.join(older)} are computed again")
+        if older := [run.build for key, run in have.items() if run.build != jobs[key].build]:
+            versions = ", ".join(sorted(set(older)))
+            self.say(f"{len(older):,} runs of weft {versions} are computed again")
         return known
 
     def _compute(

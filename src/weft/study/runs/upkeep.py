@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,19 @@ from weft.study.runs.executors import Executor, Limits, packed
 from weft.study.runs.listing import check_statuses, list_studies
 from weft.study.runs.rows import StoredRun, StoreError
 from weft.study.runs.store import Store
-from weft.study.runs.task import SETTLED, Inputs, Packed, Registered, Task, changed_inputs
-from weft.study.runs.versions import build
+from weft.study.runs.task import (
+    SETTLED,
+    Inputs,
+    Packed,
+    Registered,
+    Task,
+    changed_inputs,
+    computing_functions,
+)
+from weft.study.runs.versions import build_of
+
+#: The function that a typed run names.
+_INNER = "CASE WHEN json_valid(parameters) THEN json_extract(parameters, '$.run') END"
 
 
 @dataclass
@@ -50,9 +62,12 @@ def check(store: Store) -> Findings:
         "LEFT JOIN runs r ON r.key = m.key GROUP BY 1 HAVING sum(r.key IS NULL) > 0"
     ):
         found.notes.append(f"study {study}: {missing:,} of {runs:,} runs are not computed yet")
-    for version, count in store.query("SELECT build, count(*) FROM runs GROUP BY 1 ORDER BY 1"):
-        if version != build():
-            found.notes.append(f"{count_text(count, 'run')} of weft {version}; this is {build()}")
+    older: Counter[tuple[str, str]] = Counter()
+    for version, function, inner, count in _versions(store):
+        if version != (now := _present(function, inner)):
+            older[version, now] += count
+    for (version, now), count in sorted(older.items()):
+        found.notes.append(f"{count_text(count, 'run')} of weft {version}; this is {now}")
     if alone := len(removable(store, alone=True)):
         found.notes.append(f"{count_text(alone, 'run')} of no study")
     if left := store.files_of_no_run():
@@ -60,6 +75,18 @@ def check(store: Store) -> Findings:
             f"{count_text(len(left), 'file')} of no run; 'weft store prune' removes them"
         )
     return found
+
+
+def _versions(store: Store) -> list[tuple[Any, ...]]:
+    """Return the versions of the stored runs, the functions that they call, and their number."""
+    return store.query(
+        f"SELECT build, function, {_INNER}, count(*) FROM runs GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+
+
+def _present(function: Any, inner: Any) -> str:
+    """Return the present version of what computes runs."""
+    return build_of(*computing_functions(str(function), {"run": inner}))
 
 
 def _check_inputs(store: Store, found: Findings) -> None:
@@ -237,8 +264,9 @@ def removable(
         tests.append("status IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(status)))
     if older:
-        tests.append("build <> ?")
-        values.append(build())
+        found = [key[:3] for key in _versions(store) if key[0] != _present(*key[1:3])]
+        tests.append(f"json_array(build, function, {_INNER}) IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps([json.dumps(each, separators=(",", ":")) for each in found]))
     if alone:
         tests.append("NOT EXISTS (SELECT 1 FROM members WHERE members.key = runs.key)")
     if not tests and not damaged:
