@@ -189,5 +189,6 @@ def slot_run(
         run_s=0.0,
         snapshots=SimpleNamespace(**dict(zip(names, arrays, strict=True))),
         link_name=fabric.link_name,
+        link_names=fabric.link_names,
         makespan_ns=max(ended.max(), arrived.max()) / 1e3,
     )

@@ -143,7 +143,7 @@ def test_links_inside_hosts_that_forward_come_from_below() -> None:
     inside = 2 * fabric.num_hosts
     wait = np.zeros(fabric.num_links + inside)
     wait[fabric.num_links + 2] = 7.0  # from the adapter of host 1 into its node
-    matrix = congestion_matrix(fabric, wait, str)
+    matrix = congestion_matrix(fabric, wait, np.arange(len(wait)).astype(str).astype(object))
     assert shape(matrix) == [(2, [(0, 2)] * 4), (1, [(2, 1)] * 4)]
     assert matrix.filter(pl.col("wait_ns") > 0).select("node", "port", "name", "side").row(0) == (
         int(fabric.host_nodes[1]), 0, str(fabric.num_links + 2), "lower",

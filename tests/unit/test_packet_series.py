@@ -156,6 +156,12 @@ def test_a_snapshot_at_the_start_ends_no_interval(result):
     assert len(link_series(result, [0])) == len(result.snapshots.time_ps) - 1
 
 
+def test_a_run_shorter_than_an_interval_has_no_rows():
+    short = simulate(TREE, ROUTES, exchange(), level="packet", snapshot_ns=1e9)
+    for series in (link_series, queue_series, cable_series):
+        assert series(short).is_empty()
+
+
 @pytest.mark.parametrize("links", [[48], [-1], [0.5], [[1]]])
 def test_links_that_do_not_exist_are_refused(result, links):
     with pytest.raises(InputError, match="link"):

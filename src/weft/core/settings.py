@@ -139,8 +139,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for item in settings(type(self)):
-            value = convert(getattr(self, item.field), item.hint, item.field)
-            object.__setattr__(self, item.field, value)
+            given = getattr(self, item.field)
+            if given is not item.default:
+                object.__setattr__(self, item.field, convert(given, item.hint, item.field))
         self.check()
 
     def check(self) -> None:

@@ -204,6 +204,20 @@ class FabricArrays(FrozenArrays):
         head = self.port_name(int(self.link_to[link]), int(self.link_to_port[link]))
         return f"{tail} -> {head}"
 
+    @cached_property
+    def link_names(self) -> NDArray[np.object_]:
+        """Names of all directed links, as `link_name` returns them, object [links]."""
+        ports = [
+            [f"{self.node_names[node]}[{port}]" for node, port in zip(*ends, strict=True)]
+            for ends in (
+                (self.link_from.tolist(), self.link_from_port.tolist()),
+                (self.link_to.tolist(), self.link_to_port.tolist()),
+            )
+        ]
+        names = np.empty(self.num_links, dtype=np.object_)
+        names[:] = [f"{tail} -> {head}" for tail, head in zip(*ports, strict=True)]
+        return read_only(names)
+
     def cable_name(self, cable: int) -> str:
         """Return the name of a cable, such as ``leaf3[12] -- spine1[4]``."""
         return self.link_name(2 * cable).replace(" -> ", " -- ")

@@ -8,7 +8,7 @@ lower side, and their sum in the centre.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -54,13 +54,18 @@ WAITS = ("wait_ns", "switch_wait_ns")
 
 
 class WithCongestionMatrix:
-    """Congestion matrix of a result, whose class defines `fabric`, `link_name` and `_waits_ns`."""
+    """Congestion matrix of a result, whose class defines `fabric` and `_waits_ns`."""
 
     fabric: Fabric
 
     def link_name(self, link: int) -> str:
         """Return the name of a directed link."""
         return self.fabric.link_name(link)
+
+    @property
+    def link_names(self) -> NDArray[np.object_]:
+        """Names of all directed links of the run."""
+        return self.fabric.link_names
 
     def _waits_ns(self) -> NDArray[np.float64]:
         """Return `wait_ns` of `congestion_matrix`."""
@@ -75,11 +80,11 @@ class WithCongestionMatrix:
         adapters are excluded; those of packets that are still in a buffer when a run is stopped are
         included at the flit level only.
         """
-        return congestion_matrix(self.fabric, self._waits_ns(), self.link_name)
+        return congestion_matrix(self.fabric, self._waits_ns(), self.link_names)
 
 
 def congestion_matrix(
-    fabric: Fabric, wait_ns: ArrayLike, link_name: Callable[[int], str] | None = None
+    fabric: Fabric, wait_ns: ArrayLike, link_names: NDArray[np.object_] | None = None
 ) -> pl.DataFrame:
     """Return the congestion matrix of a run.
 
@@ -93,8 +98,8 @@ def congestion_matrix(
         float [links]: total wait of packets that came over each link, in the buffer at its far end.
         The links inside hosts that forward may follow: for each such host, the link from its
         adapter, then the link back.
-    link_name
-        Function that returns the name of a link. Default: `Fabric.link_name`, for an array without
+    link_names
+        Names of the links. Default: `Fabric.link_names`, for an array without
         links inside hosts.
 
     Returns
@@ -141,7 +146,7 @@ def congestion_matrix(
             "side": np.array(SIDES)[lower.astype(np.int64)],
             "port": port,
             "link": link,
-            "name": list(map(link_name or fabric.link_name, link.tolist())),
+            "name": (fabric.link_names if link_names is None else link_names)[link].tolist(),
             "wait_ns": mine,
             "share": mine / (mine.max(initial=0.0) or 1.0),
             "switch_wait_ns": total[row],

@@ -149,7 +149,7 @@ class FlitTraffic:
             TRAFFIC_LINK_COLUMNS,
             {
                 "link": np.arange(count, dtype=np.int32),
-                "name": [self.fabric.link_name(link) for link in range(count)],
+                "name": self.fabric.link_names[:count].tolist(),
                 "kind": link_kinds(self.fabric).tolist(),
                 "flits": self.flits,
                 "utilisation": ratio(self.flits, np.full(count, self.cycles)),

@@ -141,7 +141,7 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
             LINK_COLUMNS,
             {
                 "link": np.arange(count, dtype=np.int32),
-                "name": [self.link_name(link) for link in range(count)],
+                "name": self.fabric.link_names[:count].tolist(),
                 "kind": link_kinds(self.fabric).tolist(),
                 "rate_gbps": rate,
                 "flits": self.flits,

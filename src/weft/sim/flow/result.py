@@ -114,7 +114,7 @@ class FlowResult(Replay):
             LINK_COLUMNS,
             {
                 "link": np.arange(self.fabric.num_links, dtype=np.int32),
-                "name": [self.fabric.link_name(link) for link in range(self.fabric.num_links)],
+                "name": self.fabric.link_names.tolist(),
                 "kind": link_kinds(self.fabric).tolist(),
                 "rate_gbps": self.fabric.link_rate_gbps,
                 "carried_bytes": carried,

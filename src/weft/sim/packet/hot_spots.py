@@ -180,7 +180,7 @@ class HotSpots:
         return {
             "tree": number + 1,
             "link": tree.root,
-            "name": result.link_name(tree.root),
+            "name": result.link_names[tree.root],
             "cause": tree.cause,
             "weight": tree.root_weight,
             "utilisation": self._busy_ps[tree.root] / span if span else np.nan,
@@ -210,7 +210,7 @@ class HotSpots:
                 "parent": None,
                 "depth": 0,
                 "link": tree.root,
-                "name": result.link_name(tree.root),
+                "name": result.link_names[tree.root],
                 "vl": None,
                 "host": None,
                 "why": None,
@@ -229,7 +229,7 @@ class HotSpots:
                     "parent": int(tree.parent[at]) + 1,
                     "depth": int(tree.depth[at]),
                     "link": link,
-                    "name": result.link_name(link),
+                    "name": result.link_names[link],
                     "vl": vl,
                     "host": result.fabric.host_names[sender[link]] if sender[link] >= 0 else None,
                     "why": WHY_TEXT[tree.why[at]],
@@ -262,7 +262,7 @@ class HotSpots:
         lanes = self.result.num_vls > 1
         order = depth_first(tree)
         for at in order[:most]:
-            name = self.result.link_name(int(tree.link[at]))
+            name = self.result.link_names[tree.link[at]]
             facts = [f"lane {tree.vl[at]}"] if lanes else []
             facts += [WHY_TEXT[tree.why[at]]]
             facts += ["full"] if tree.full[at] else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
+from weft.core.frozen import read_only
 from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
@@ -234,6 +236,15 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
         """Return the name of a directed link, which may be inside a host."""
         return self.network.link_name(self.fabric, link)
 
+    @cached_property
+    def link_names(self) -> NDArray[np.object_]:
+        """Names of all directed links, those inside hosts included, object [links]."""
+        inside = range(self.fabric.num_links, self.network.num_links)
+        names = np.empty(self.network.num_links, dtype=np.object_)
+        names[: self.fabric.num_links] = self.fabric.link_names
+        names[self.fabric.num_links :] = [self.link_name(link) for link in inside]
+        return read_only(names)
+
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `LINK_COLUMNS`."""
         links = self.network.num_links
@@ -243,7 +254,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
             LINK_COLUMNS,
             {
                 "link": np.arange(links, dtype=np.int32),
-                "name": [self.link_name(link) for link in range(links)],
+                "name": self.link_names.tolist(),
                 "kind": kinds,
                 "rate_gbps": self.network.rate_gbps,
                 "packets": packets,
@@ -260,7 +271,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
             QUEUE_COLUMNS,
             {
                 "link": link.astype(np.int32),
-                "name": [self.link_name(int(each)) for each in link],
+                "name": self.link_names[link].tolist(),
                 "vl": lane.astype(np.int32),
                 "packets": self.packets[link, lane],
                 "wire_bytes": self.wire_bytes[link, lane],
@@ -318,7 +329,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
                 "message": hop["op"],
                 "packet": hop["sequence"],
                 "link": hop["link"].astype(np.int32),
-                "name": [self.link_name(int(link)) for link in hop["link"]],
+                "name": self.link_names[hop["link"]].tolist(),
                 "vl": hop["lane"].astype(np.int32),
                 "ready_ns": hop["ready_ps"] / 1000,
                 "left_ns": hop["left_ps"] / 1000,

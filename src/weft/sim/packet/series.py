@@ -162,14 +162,14 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
     wire = _growth(shots.wire_bytes[:, both].sum(axis=(2, 3))).ravel()
     wait = _growth(shots.wait_ps[:, both].sum(axis=(2, 3))).ravel() / 1e3
     room = result.num_vls * result.hardware.buffer_credits
-    names = pl.Series([fabric.cable_name(int(cable)) for cable in chosen], dtype=pl.String)
+    names = np.array([fabric.cable_name(int(cable)) for cable in chosen], dtype=np.object_)
     return frame(
         CABLE_SERIES_COLUMNS,
         {
             "begin_ns": begin,
             "end_ns": end,
             "cable": np.tile(chosen.astype(np.int32), len(shots.time_ps)),
-            "name": pl.concat([names] * len(shots.time_ps)),
+            "name": np.tile(names, len(shots.time_ps)).tolist(),
             "utilisation": use.max(axis=1),
             "forth": use[:, 0],
             "back": use[:, 1],
@@ -266,8 +266,7 @@ def _numbers(given: ArrayLike | None, count: int, what: str) -> NDArray[np.int64
 
 
 def _names(result: PacketResult, links: NDArray[np.int64], times: int) -> pl.Series:
-    names = pl.Series([result.link_name(int(link)) for link in links], dtype=pl.String)
-    return pl.concat([names] * times)
+    return pl.Series(np.tile(result.link_names[links], times).tolist(), dtype=pl.String)
 
 
 def _intervals(
@@ -275,7 +274,7 @@ def _intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return start, end and length of the intervals in ns, each repeated for `rows` rows."""
     end = _after_start(result).time_ps / 1e3
-    begin = np.concatenate(([0.0], end[:-1]))
+    begin = np.concatenate(([0.0], end))[:-1]
     return np.repeat(begin, rows), np.repeat(end, rows), np.repeat(end - begin, rows)
 
 

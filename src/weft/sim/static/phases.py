@@ -334,7 +334,7 @@ def _links(fabric: Fabric, sums: dict[str, NDArray[np.float64]]) -> pl.DataFrame
         LINK_COLUMNS,
         {
             "link": np.arange(fabric.num_links, dtype=np.int32),
-            "name": [fabric.link_name(link) for link in range(fabric.num_links)],
+            "name": fabric.link_names.tolist(),
             "kind": link_kinds(fabric),
             "rate_gbps": fabric.link_rate_gbps,
             **sums,
