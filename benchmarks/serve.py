@@ -26,8 +26,8 @@ import weft
 from weft.sim.keys.alternatives import alternatives
 from weft.sim.keys.network import key_network
 from weft.sim.keys.scheduler import Done, Place, Request, Scheduler
-from weft.subnet.service.ledger import Announced, Ledger, Made, Requested, Returned
-from weft.subnet.service.makers import Settings, expand, initialise, make
+from weft.subnet.service.ledger import Announced, KeyGivenBack, Ledger, Made, Requested
+from weft.subnet.service.makers import MakerSettings, expand, initialise, make
 
 SPEC = "xgft:3;12,12,12;1,12,12"
 CLIENTS = 8
@@ -67,7 +67,7 @@ def core() -> None:
             names,
         )
         print(f"core, choice {choice:9}: {rates[choice]:8,.0f} grants and returns per second")
-    initialise(fabric, Settings(lmc=4))
+    initialise(fabric, MakerSettings(lmc=4))
     ledger = Ledger(network)
     names = []
     for number, mine in enumerate(groups):
@@ -79,7 +79,7 @@ def core() -> None:
             names.append((application, each.phase))
     rate = _rate(
         lambda at, name: ledger.handle(Requested(at, *name, 10**12)),
-        lambda at, name: ledger.handle(Returned(at, *name)),
+        lambda at, name: ledger.handle(KeyGivenBack(at, *name)),
         names,
     )
     print(f"ledger               : {rate:8,.0f} grants and returns per second")

@@ -19,7 +19,7 @@ from typing import Any
 
 from weft.core.pool import cores, measured
 from weft.study.plan import tasks_of
-from weft.study.runs.execute import Progress, execute
+from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import Limits, LocalProcesses
 from weft.study.runs.store import Store
 from weft.study.runs.task import Packed, RunResult, Task, perform
@@ -110,7 +110,8 @@ def of_study(tasks: Sequence[Task], folder: Path) -> Measured:
 
         execute(
             tasks, LocalProcesses(cores(), Limits()), keep, Limits(),
-            Progress("benchmark", len(tasks), 0), folder / "progress.json", lambda progress: None,
+            StudyProgress("benchmark", len(tasks), 0), folder / "progress.json",
+            lambda progress: None,
         )  # fmt: skip
     return found
 

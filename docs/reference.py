@@ -20,7 +20,7 @@ import weft_calibration
 import weft_papers
 from weft import client, mpi, plugins
 from weft.advice.io_nodes.settings import IoSettings
-from weft.advice.machine_room.room_options import Layout
+from weft.advice.machine_room.room_options import RoomLayout
 from weft.cli.app import COMMANDS, program
 from weft.cli.listing import KINDS, LEFT_OUT, explained_options, with_defaults
 from weft.cli.options import bounds, type_of, usual_of
@@ -159,7 +159,7 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
     "Machine rooms": (
         "Arguments of `weft.cost` and options of `weft cost`; see [cost](../cost.md).",
         ("Python", "option"),
-        settings(Layout),
+        settings(RoomLayout),
     ),
     "I/O nodes": (
         "Arguments of `weft.place_io` and options of `weft place-io`; see "

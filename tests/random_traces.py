@@ -26,8 +26,8 @@ class Syntax:
     def __init__(self, seed: int):
         self.random = Random(seed)
 
-    def program(self) -> nodes.Program:
-        return nodes.Program(self.body(3, self.random.randrange(6)))
+    def program(self) -> nodes.TraceProgram:
+        return nodes.TraceProgram(self.body(3, self.random.randrange(6)))
 
     def maybe(self, make: Callable[[], T]) -> T | None:
         return make() if self.random.random() < 0.4 else None
@@ -124,7 +124,7 @@ class Syntax:
             case 7:
                 return nodes.EnterScope(self.scope(), **texts)
             case 8:
-                return nodes.Phase(self.pick(TEXTS), **texts)
+                return nodes.SetPhase(self.pick(TEXTS), **texts)
             case 9:
                 return nodes.Calc(value(), maybe(value), maybe(value), after=self.after(), **texts)
             case 10:
@@ -136,13 +136,13 @@ class Syntax:
                 return nodes.Wait(self.many(self.name, 0), **texts)
             case 12:
                 verb = self.pick(("RODREQUEST", "RODDONE"))
-                return nodes.RoutingKey(
+                return nodes.KeyOperation(
                     verb, value(), maybe(value), self.on(), after=self.after(), **texts
                 )
             case 13:
                 name = self.pick(sorted(COLLECTIVES))
                 sized, rooted = COLLECTIVES[name]
-                return nodes.Collective(
+                return nodes.CollectiveCall(
                     name, value() if sized else None, maybe(value) if rooted else None,
                     self.pick(("", self.scope())), self.pick(("", "ring", "recursive-doubling")),
                     **texts,

@@ -9,7 +9,7 @@ import numpy as np
 from tests.serve_services import SETTINGS, the_fabric
 from weft.sim.keys.network import key_network
 from weft.subnet.service import makers
-from weft.subnet.service.ledger import Announced, Answer, Event, Ledger, Made, WhileMissing
+from weft.subnet.service.ledger import Announced, Decision, Event, Ledger, Made, WhileMissing
 from weft.subnet.service.log import pack_key
 
 #: Ranks of the flows of each phase of four hosts.
@@ -38,7 +38,7 @@ def placed(application: str, time_ns: int = 1) -> list[Event]:
     return [announced, *(made(time_ns, application, phase) for phase in PHASES)]
 
 
-def handled(ledger: Ledger, *events: Event) -> list[tuple[Event, Answer]]:
+def handled(ledger: Ledger, *events: Event) -> list[tuple[Event, Decision]]:
     """Handle events; return them with the answers, as a store records them."""
     return [(event, ledger.handle(event)) for event in events]
 

@@ -18,14 +18,14 @@ from tests.processes import PATIENCE_S
 from weft import fabric
 from weft.fabrics import Fabric
 from weft.subnet.service import makers, models
-from weft.subnet.service.access import Access, Limits
+from weft.subnet.service.access import Access, RequestLimits
 from weft.subnet.service.http import application_of
 from weft.subnet.service.keeper import Keeper
 from weft.subnet.service.service import Rules, Service
-from weft.subnet.service.store import Store
+from weft.subnet.service.store import ServiceStore
 
 FABRIC = "xgft:2;4,4;1,4"
-SETTINGS = makers.Settings()
+SETTINGS = makers.MakerSettings()
 #: Token of the administrator.
 ROOT = "root"
 
@@ -82,11 +82,11 @@ def tick(patch: pytest.MonkeyPatch, seconds: float) -> None:
     patch.setattr("weft.subnet.service.keeper.TICK_S", seconds)
 
 
-def opened(path: Path, rules: Rules | None = None) -> Store:
+def opened(path: Path, rules: Rules | None = None) -> ServiceStore:
     """Open the store of a service with some rules."""
     rules = rules or Rules()
     settings = {"criterion": rules.criterion, "while_missing": rules.while_missing}
-    return Store(path, the_fabric().digest, settings)
+    return ServiceStore(path, the_fabric().digest, settings)
 
 
 class Caller:
@@ -153,7 +153,7 @@ def served(
     rules: Rules | None = None,
     *,
     required: bool = False,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     hosts: tuple[str, ...] = (),
     client_host: str = "weft",
 ) -> Iterator[tuple[Caller, Service]]:

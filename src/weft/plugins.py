@@ -12,7 +12,7 @@ from weft.kernels.lean import part_njit
 from weft.report.study_data import Measure
 from weft.routing import engine
 from weft.sim.flit.routings import Routing, routing
-from weft.sim.flit.routings.policies import Policy as FlitPolicy
+from weft.sim.flit.routings.policies import FlitPolicy
 from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import Policy, policy
 from weft.study.checks import Files, WrongKey, check_fabric

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, WeftError
 from weft.core.registry import convert
 from weft.core.units import Bytes
-from weft_calibration.measure_plan import Graph, GraphOptions, Machine, bind, degrees, machines_of
+from weft_calibration.measure_plan import Graph, GraphOptions, HostRanks, bind, degrees, machines_of
 from weft_calibration.measurements import Measurement, write_measurements
 
 #: Initial and largest time between the announcement of a common start and the start, in seconds.
@@ -206,7 +206,7 @@ def _needs(graphs: Sequence[Graph]) -> str:
 
 
 def _facts(
-    mpi: Any, machines: Sequence[Machine], protocol: Protocol, shared: bool, named: bool
+    mpi: Any, machines: Sequence[HostRanks], protocol: Protocol, shared: bool, named: bool
 ) -> dict[str, object]:
     """Return the metadata of the run, for the lines before the table."""
     import mpi4py

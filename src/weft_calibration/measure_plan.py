@@ -26,14 +26,14 @@ class Graph(NamedTuple):
     destinations: list[int]
 
 
-class Machine(NamedTuple):
+class HostRanks(NamedTuple):
     """A machine: its name, and the ranks of the processes on it."""
 
     name: str
     ranks: list[int]
 
 
-def machines_of(names: Sequence[str]) -> list[Machine]:
+def machines_of(names: Sequence[str]) -> list[HostRanks]:
     """Return the machines in the order of their first process.
 
     Parameters
@@ -44,7 +44,7 @@ def machines_of(names: Sequence[str]) -> list[Machine]:
     by_name: dict[str, list[int]] = {}
     for rank, name in enumerate(names):
         by_name.setdefault(name, []).append(rank)
-    return [Machine(name, ranks) for name, ranks in by_name.items()]
+    return [HostRanks(name, ranks) for name, ranks in by_name.items()]
 
 
 def degrees(graph: Graph) -> Counter[int]:
@@ -52,7 +52,7 @@ def degrees(graph: Graph) -> Counter[int]:
     return Counter([*graph.sources, *graph.destinations])
 
 
-def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list[tuple[int, int]]:
+def bind(graph: Graph, machines: Sequence[HostRanks], share: bool = False) -> list[tuple[int, int]]:
     """Choose processes for the edges of a graph.
 
     Parameters

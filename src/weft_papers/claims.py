@@ -91,7 +91,7 @@ def plus_minus(mean: float, half: float) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ClaimComparison:
     """One condition of a claim."""
 
     #: The quantity, and the point at which it is compared.
@@ -120,7 +120,7 @@ class Comparison:
         possible: Range = ANYTHING,
         settles: bool = True,
         because: str = "",
-    ) -> Comparison:
+    ) -> ClaimComparison:
         """Compare one value per seed with a range or with zero."""
         mean, half = interval(np.asarray(values, dtype=np.float64))
         if wanted == "zero":
@@ -193,7 +193,7 @@ _SEVERITY = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.CANNOT_TELL, Verdict.FAIL
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """Result of the test of a claim on one basis."""
 
     #: Verdict on all comparisons together.
@@ -201,7 +201,7 @@ class Finding:
     #: The numbers that the claim is about, with intervals.
     measured: str
     #: The comparisons; empty if the claim was not measured.
-    conditions: tuple[Comparison, ...]
+    conditions: tuple[ClaimComparison, ...]
 
     @property
     def comparisons(self) -> int:
@@ -209,7 +209,7 @@ class Finding:
         return len(self.conditions)
 
     @property
-    def deciding(self) -> Comparison:
+    def deciding(self) -> ClaimComparison:
         """The comparison that fails or is closest to failing; there must be at least one."""
         return max(
             self.conditions,
@@ -217,7 +217,7 @@ class Finding:
         )
 
     @property
-    def against(self) -> tuple[Comparison, ...]:
+    def against(self) -> tuple[ClaimComparison, ...]:
         """The comparisons whose own verdict is not `HOLDS`."""
         return tuple(each for each in self.conditions if each.verdict is not Verdict.HOLDS)
 
@@ -231,11 +231,11 @@ class Finding:
         return worst.because if inevitable else ""
 
 
-def judge(comparisons: Sequence[Comparison], measured: str) -> Finding:
+def judge(comparisons: Sequence[ClaimComparison], measured: str) -> ClaimFinding:
     """Return the finding on all conditions of a claim together."""
     count = len(comparisons)
     worst = max((each.among(count) for each in comparisons), key=_SEVERITY.index)
-    return Finding(worst, measured, tuple(comparisons))
+    return ClaimFinding(worst, measured, tuple(comparisons))
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Vote:
         return ", ".join(f"{name} {count} of {total}" for name, count in self.counts.items())
 
 
-def vote(findings: Mapping[Any, Finding]) -> Vote:
+def vote(findings: Mapping[Any, ClaimFinding]) -> Vote:
     """Return the verdict of the majority of the choices, with equal weights."""
     counts = dict(Counter(each.verdict for each in findings.values()).most_common())
     first = next(iter(counts))
@@ -278,11 +278,11 @@ class Claim(Generic[E]):
     #: Description of the comparisons.
     test: str
     #: (evidence, basis) -> comparisons.
-    compare: Callable[[E, Any], Sequence[Comparison]]
+    compare: Callable[[E, Any], Sequence[ClaimComparison]]
     #: (evidence, basis) -> the numbers to show.
     measured: Callable[[E, Any], str]
     #: (evidence, findings by basis) -> explanation of the result.
-    comment: Callable[[E, Mapping[Any, Finding]], str]
+    comment: Callable[[E, Mapping[Any, ClaimFinding]], str]
 
 
 @dataclass(frozen=True)
@@ -295,12 +295,12 @@ class ClaimResult:
     says: str
     test: str
     #: Basis (a definition of the load of links) -> finding; the paper's own basis first.
-    findings: Mapping[Any, Finding]
+    findings: Mapping[Any, ClaimFinding]
     #: Explanation of the result.
     comment: str
 
 
-def headline(result: ClaimResult) -> Finding:
+def headline(result: ClaimResult) -> ClaimFinding:
     """Return the finding on the first basis that was measured, or else on the first basis."""
     findings = result.findings.values()
     return next((each for each in findings if each.conditions), next(iter(findings)))
@@ -335,7 +335,7 @@ def hold(claims: Sequence[Claim[E]], evidence: E, bases: Sequence[Any]) -> tuple
                 compared = claim.compare(evidence, basis)
                 findings[basis] = judge(compared, claim.measured(evidence, basis))
             except NotMeasured as why:
-                findings[basis] = Finding(Verdict.NOT_MEASURED, f"not measured: {why}", ())
+                findings[basis] = ClaimFinding(Verdict.NOT_MEASURED, f"not measured: {why}", ())
             except OutOfScope:
                 continue
         if findings:

@@ -5,7 +5,7 @@ A study is added by a file with one function::
     @paper("multipath-ecmp")
     def multipath_ecmp(
         *, seeds: int = 30, results: Results = IN_MEMORY, out: Path | None = None
-    ) -> Study: ...
+    ) -> PaperStudy: ...
 
 Its parameters are the options of the study, but for `results`, which computes all runs of the study
 and may keep them in a store (`weft.study.runs.typed.Results`). If `out` is given, the function
@@ -25,7 +25,7 @@ from weft.core.registry import Registry
 paper = Registry("paper", "weft_papers", "weft.papers", pipeline=("results",))
 
 
-class Study(Protocol):
+class PaperStudy(Protocol):
     """Result of a paper's function."""
 
     #: Files written, in the order of writing; empty without an output folder.

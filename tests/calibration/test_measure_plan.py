@@ -10,7 +10,7 @@ from weft.core.errors import InputError
 from weft_calibration.measure_plan import (
     Graph,
     GraphOptions,
-    Machine,
+    HostRanks,
     bind,
     machines_of,
     read_graphs,
@@ -18,12 +18,12 @@ from weft_calibration.measure_plan import (
 from weft_calibration.shapes import all_shapes, shape
 
 SIZE = 20 * 2**20
-THREE = [Machine("a", [0, 3, 6]), Machine("b", [1, 4, 7]), Machine("c", [2, 5])]
+THREE = [HostRanks("a", [0, 3, 6]), HostRanks("b", [1, 4, 7]), HostRanks("c", [2, 5])]
 
 
 def test_machines_are_in_the_order_of_their_first_process() -> None:
     assert machines_of(["x", "y", "x", "w", "y"]) == [
-        Machine("x", [0, 2]), Machine("y", [1, 4]), Machine("w", [3]),
+        HostRanks("x", [0, 2]), HostRanks("y", [1, 4]), HostRanks("w", [3]),
     ]  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from scipy import stats
 
 from weft_papers.claims import (
     Claim,
-    Comparison,
-    Finding,
+    ClaimComparison,
+    ClaimFinding,
     NotMeasured,
     OutOfScope,
     Verdict,
@@ -46,15 +46,15 @@ def test_the_interval_uses_students_t() -> None:
     ],
 )
 def test_verdict_of_one_comparison(values: list[float], wanted: str, verdict: Verdict) -> None:
-    assert Comparison.of("x", np.array(values), wanted).verdict is verdict  # type: ignore[arg-type]
+    assert ClaimComparison.of("x", np.array(values), wanted).verdict is verdict  # type: ignore[arg-type]
 
 
 def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
     below = (-np.inf, 0.0)
-    clear = Comparison("clear", -1.0, 0.1, below, 30)
-    close = Comparison("close", -1.0, 0.9, below, 30)
-    doubtful = Comparison("doubtful", -1.0, 1.5, below, 30)
-    wrong = Comparison("wrong", 0.001, 0.0001, below, 30)
+    clear = ClaimComparison("clear", -1.0, 0.1, below, 30)
+    close = ClaimComparison("close", -1.0, 0.9, below, 30)
+    doubtful = ClaimComparison("doubtful", -1.0, 1.5, below, 30)
+    wrong = ClaimComparison("wrong", 0.001, 0.0001, below, 30)
     assert judge([clear, close], "").verdict is Verdict.HOLDS
     assert judge([clear, close], "").deciding is close
     assert judge([doubtful, clear, close], "").verdict is Verdict.UNDECIDED
@@ -81,7 +81,7 @@ RANGE = (0.95, 1.05)
     ],
 )
 def test_a_range_has_two_ends(values: list[float], verdict: Verdict) -> None:
-    assert Comparison.of("x", np.array(values), RANGE).verdict is verdict
+    assert ClaimComparison.of("x", np.array(values), RANGE).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ def test_a_range_has_two_ends(values: list[float], verdict: Verdict) -> None:
 def test_a_claim_outside_the_range_of_the_model_cannot_be_judged(
     possible: tuple[float, float], settles: bool, value: float, verdict: Verdict
 ) -> None:
-    actual = Comparison.of(
+    actual = ClaimComparison.of(
         "x", np.array([value]), RANGE, possible=possible, settles=settles, because="so it is"
     )
     assert actual.verdict is verdict
-    free = Comparison.of("y", np.array([1.0]), RANGE)
+    free = ClaimComparison.of("y", np.array([1.0]), RANGE)
     finding = judge([free, actual], "")
     assert finding.verdict is verdict
     explained = verdict is Verdict.CANNOT_TELL or possible == (1.0, 1.0)
     assert finding.because == ("so it is" if explained and finding.deciding is actual else "")
     # A refuted comparison decides, even beside one that cannot be judged.
-    wrong = Comparison.of("z", np.array([2.0]), RANGE)
+    wrong = ClaimComparison.of("z", np.array([2.0]), RANGE)
     assert judge([actual, wrong], "").verdict is Verdict.FAILS
 
 
@@ -137,7 +137,7 @@ H, F, T, N = Verdict.HOLDS, Verdict.FAILS, Verdict.CANNOT_TELL, Verdict.NOT_MEAS
 def test_a_majority_is_more_than_half(
     verdicts: list[Verdict], verdict: Verdict, detail: str
 ) -> None:
-    actual = vote({place: Finding(each, "", ()) for place, each in enumerate(verdicts)})
+    actual = vote({place: ClaimFinding(each, "", ()) for place, each in enumerate(verdicts)})
     assert actual.verdict is verdict
     assert str(actual).startswith(detail)
 
@@ -148,11 +148,11 @@ def test_a_claim_of_many_comparisons_does_not_fail_by_chance() -> None:
     fallen = 0
     for _ in range(100):
         noise = random.normal(size=(100, 30))
-        actual = judge([Comparison.of("noise", values, "below") for values in noise], "")
+        actual = judge([ClaimComparison.of("noise", values, "below") for values in noise], "")
         fallen += actual.verdict is Verdict.FAILS
     assert fallen <= 10
     worse = [*noise[1:], random.normal(2.0, 1.0, 30)]
-    actual = judge([Comparison.of("worse", values, "below") for values in worse], "")
+    actual = judge([ClaimComparison.of("worse", values, "below") for values in worse], "")
     assert actual.verdict is Verdict.FAILS
 
 
@@ -162,7 +162,7 @@ def test_every_basis_is_tested() -> None:
         "1",
         "It rises",
         "above 0",
-        lambda evidence, basis: [Comparison.of("up", evidence[basis], "above")],
+        lambda evidence, basis: [ClaimComparison.of("up", evidence[basis], "above")],
         lambda evidence, basis: f"{len(evidence[basis])} values",
         lambda evidence, findings: ", ".join(findings[basis].verdict for basis in sorted(findings)),
     )
@@ -174,14 +174,16 @@ def test_every_basis_is_tested() -> None:
     assert (headline(result), reason(result)) == (result.findings["a"], "")
     assert spread_over(result) == pytest.approx((-1.1, 1.1))
     # For each basis, the spread has the mean of the condition that decides its verdict.
-    others = [Comparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))]
+    others = [
+        ClaimComparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))
+    ]
     low = [others[0], replace(others[1], mean=0.5)]
     result = replace(result, findings={"a": judge(others, ""), "b": judge(low, "")})
     assert spread_over(result) == (0.5, 2)
 
 
 def test_missing_evidence_is_listed_and_unrequested_bases_are_left_out() -> None:
-    def compare(evidence: object, basis: str) -> list[Comparison]:
+    def compare(evidence: object, basis: str) -> list[ClaimComparison]:
         raise {"interrupted": NotMeasured("x at 3"), "not asked": OutOfScope("x at 3")}[basis]
 
     claim = Claim("c", "1", "c", "c", compare, lambda *_: "", lambda *_: "no comment")

@@ -23,7 +23,7 @@ from tests.processes import PATIENCE_S
 import weft
 from weft.core.errors import InputError
 from weft.sim.static.loads import link_loads
-from weft.study.runs.execute import Progress
+from weft.study.runs.execute import StudyProgress
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft.workload import Kind, load_workload
 from weft_papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
@@ -36,7 +36,7 @@ from weft_papers.kns.benchmarks import (
     geometric_mean,
     most_at_once,
 )
-from weft_papers.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
+from weft_papers.kns.evidence import EITHER, KnsChoice, KnsEvidence, every_choice, hold
 from weft_papers.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
 from weft_papers.kns.machine import (
     ADAPTERS,
@@ -50,16 +50,16 @@ from weft_papers.kns.machine import (
 )
 from weft_papers.kns.runs import (
     PLACEMENTS,
-    Measured,
-    Run,
-    Setting,
+    KnsParameters,
+    KnsRun,
+    KnsRunResult,
     measure,
     study_runs,
 )
 from weft_papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
 
-PACKETS = Setting("packet", "opensm", False)
-FLOWS = Setting("flow", "opensm", False)
+PACKETS = KnsParameters("packet", "opensm", False)
+FLOWS = KnsParameters("flow", "opensm", False)
 #: Hosts 0 and 1 share a leaf.
 ORDERED = cabled(TREE, "in order")
 SMALL = ("pingpong-latency", "natural-ring-latency")
@@ -92,7 +92,7 @@ def path_ns(switches: int, wire_bytes: float) -> float:
 def test_ping_pong_latency_is_the_closed_form(
     network: str, engine: str, switches: tuple[int, int]
 ) -> None:
-    actual = measure(PACKETS, Run(network, engine, "random", 1, "pingpong-latency")).values
+    actual = measure(PACKETS, KnsRun(network, engine, "random", 1, "pingpong-latency")).values
     least, most = ((2 * machine.OVERHEAD_NS + path_ns(n, 8 + 26)) / 1e3 for n in switches)
     assert actual["pingpong-latency-min"] == pytest.approx(least, rel=1e-12)
     assert actual["pingpong-latency-max"] == pytest.approx(most, rel=1e-12)
@@ -161,7 +161,7 @@ def test_rates_are_amounts_over_time(benchmark: str, spec: str, metric: str, amo
 
 
 def test_hpcg_counts_the_calculations_of_ranks() -> None:
-    run = measure(FLOWS, Run(KNS, "hdor", "linear", 1, "hpcg"))
+    run = measure(FLOWS, KnsRun(KNS, "hdor", "linear", 1, "hpcg"))
     assert 0.99 * 36 * 0.85 * 0.98 < run.values["hpcg"] < 36 * 0.85
     assert 0 < run.values["hpcg-waiting"] < 5
     # network_share covers the complete run; the benchmark excludes the first barrier.
@@ -303,7 +303,7 @@ ANY = "*"
 ALONE, EIGHT = every_choice(1)[0], every_choice(8)[0]
 
 
-def doctored(edits: Edits) -> Evidence:
+def doctored(edits: Edits) -> KnsEvidence:
     """Return evidence with all values 1 except (metric, network, engine, placement) -> value.
 
     Edits apply to all orders of cables, to updn with any roots, and to all variants.
@@ -325,10 +325,10 @@ def doctored(edits: Edits) -> Evidence:
             benchmark = next(each for each in BENCHMARKS.values() if metric in each.metrics)
             for variant in {*benchmark.variants_at(1), *benchmark.variants_at(8)}:
                 values[network.name, engine, placement, metric, variant] = np.array(actual[-1:])
-    return Evidence(values)
+    return KnsEvidence(values)
 
 
-def held(evidence: Evidence, *names: str, all_choices: bool = False) -> dict[str, ClaimResult]:
+def held(evidence: KnsEvidence, *names: str, all_choices: bool = False) -> dict[str, ClaimResult]:
     """Return name -> result at one rank per node; without names, for all claims."""
     claims = [claim for claim in CLAIMS if not names or claim.id in names]
     return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, all_choices))}
@@ -422,7 +422,7 @@ def test_every_claim_can_be_flipped() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 @pytest.mark.parametrize("choice", [ALONE, every_choice(1)[-1], EIGHT], ids=str)
-def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
+def test_doctored_values_flip_the_verdict(claim, choice: KnsChoice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
     actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
     # If a result depends on processors, the network gives only a bound: the claim is not settled.
@@ -564,14 +564,14 @@ def test_placements_are_paired_by_seed_and_have_an_interval() -> None:
 # -- limits of the model -------------------------------------------------------------------------
 
 
-def measured_as(values: Mapping[str, float], **changed) -> list[Measured]:
+def measured_as(values: Mapping[str, float], **changed) -> list[KnsRunResult]:
     """Return runs of all networks, routings and placements with these benchmark values."""
     actual = []
     for name, value in values.items():
         benchmark = next(each for each in BENCHMARKS.values() if name in each.metrics)
         for network, engine, placement in product((KNS, TREE), COMMON, PLACEMENTS):
-            run = Run(network, engine, placement, 1, benchmark.name)
-            about = Measured(run, {name: value}, 1.0, 1, 1, 0.0, 0.0, 1.0, 9, False)
+            run = KnsRun(network, engine, placement, 1, benchmark.name)
+            about = KnsRunResult(run, {name: value}, 1.0, 1, 1, 0.0, 0.0, 1.0, 9, False)
             actual.append(replace(about, **changed))
     return actual
 
@@ -584,7 +584,7 @@ def test_a_network_that_takes_little_time_explains_no_difference(
     share: float, verdict: Verdict
 ) -> None:
     runs = measured_as({"hpcg": 30.0, "hpcg-waiting": 0.5}, network_share=share)
-    actual = held(Evidence.of(runs, 1), "hpcg-kns-random", "hpcg-hdor")
+    actual = held(KnsEvidence.of(runs, 1), "hpcg-kns-random", "hpcg-hdor")
     for result in actual.values():
         finding = result.findings[ALONE]
         assert finding.verdict is verdict
@@ -598,7 +598,7 @@ def test_placement_does_not_matter_for_one_message_at_a_time() -> None:
         (1, True, Verdict.CANNOT_TELL), (2, True, Verdict.FAILS), (1, False, Verdict.FAILS),
     ):  # fmt: skip
         runs = measured_as(latency, at_once=at_once, every_pair=every_pair)
-        (result,) = held(Evidence.of(runs, 1), name).values()
+        (result,) = held(KnsEvidence.of(runs, 1), name).values()
         assert result.findings[ALONE].verdict is verdict
         reported = "only one message is in flight" in result.findings[ALONE].because
         assert reported == (verdict is Verdict.CANNOT_TELL)
@@ -606,7 +606,7 @@ def test_placement_does_not_matter_for_one_message_at_a_time() -> None:
 
 def test_placement_does_not_matter_if_a_benchmark_draws_its_ranks() -> None:
     runs = measured_as({"random-ring-latency": 1.0, "natural-ring-latency": 1.0})
-    actual = held(Evidence.of(runs, 1), "ring-random-random", "ring-natural-random")
+    actual = held(KnsEvidence.of(runs, 1), "ring-random-random", "ring-natural-random")
     verdicts = [each.findings[ALONE].verdict for each in actual.values()]
     assert verdicts == [Verdict.FAILS, Verdict.CANNOT_TELL]
 
@@ -617,7 +617,7 @@ def test_no_path_takes_longer_than_one_through_all_switches() -> None:
     name = "pingpong-latency-updn"
     for at_once, verdict in ((1, Verdict.CANNOT_TELL), (2, Verdict.FAILS)):
         runs = measured_as({"pingpong-latency-max": 1.67}, at_once=at_once)
-        (result,) = held(Evidence.of(runs, 1), name).values()
+        (result,) = held(KnsEvidence.of(runs, 1), name).values()
         assert result.findings[ALONE].verdict is verdict
 
 
@@ -728,7 +728,7 @@ def test_the_number_of_processes_does_not_matter(study: KnsStudy) -> None:
 
 
 def interrupted_at(number: int) -> Results:
-    def watch(progress: Progress) -> None:
+    def watch(progress: StudyProgress) -> None:
         if sum(progress.done.values()) >= number:
             raise KeyboardInterrupt
 
@@ -831,9 +831,9 @@ def test_the_command_reports_the_state_after_a_signal(
 def test_lanes_separate_flows_only_at_the_packet_level() -> None:
     """On the same paths, rates depend on lanes at the packet level, but not at the flow level."""
 
-    def rates(setting: Setting) -> Iterator[float]:
+    def rates(setting: KnsParameters) -> Iterator[float]:
         for engine in ("dfsssp-few", "dfsssp"):
-            run = Run(TREE, engine, "random", 1, "natural-ring-bandwidth")
+            run = KnsRun(TREE, engine, "random", 1, "natural-ring-bandwidth")
             yield measure(setting, run).values["natural-ring-bandwidth"]
 
     one, eight = rates(FLOWS)

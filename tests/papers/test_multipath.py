@@ -20,7 +20,7 @@ from weft.routing import route
 from weft.sim.common.metrics import link_tiers, load_metrics
 from weft.sim.static.multipath import HASHES, multipath_loads
 from weft_papers.claims import plus_minus
-from weft_papers.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
+from weft_papers.multipath.evidence import CLAIM_BASES, MultipathEvidence, excess_variation
 from weft_papers.multipath.frames import (
     BASES,
     CDF_COLUMNS,
@@ -359,7 +359,9 @@ def test_excess_variation_distinguishes_tails() -> None:
 def test_evidence_is_the_same_for_any_order_of_runs(small: StudyResult) -> None:
     shuffled = small.runs.sample(fraction=1.0, shuffle=True, seed=1)
     loads = dict.fromkeys(BASES, np.zeros((5, 4, 3)))
-    one, other = (Evidence.of(runs, SCHEMES, loads, "ideal") for runs in (small.runs, shuffled))
+    one, other = (
+        MultipathEvidence.of(runs, SCHEMES, loads, "ideal") for runs in (small.runs, shuffled)
+    )
     for key, metrics in one.values.items():
         for metric, values in metrics.items():
             assert np.array_equal(values, other.values[key][metric])

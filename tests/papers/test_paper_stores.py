@@ -24,7 +24,7 @@ from tests.processes import PATIENCE_S
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.study.runs import typed
-from weft.study.runs.execute import Progress
+from weft.study.runs.execute import StudyProgress
 from weft.study.runs.store import INDEX, Store
 from weft.study.runs.typed import Results
 from weft_papers import paper
@@ -61,11 +61,11 @@ class Counted:
 
     def __init__(self, store: Path | None, stop_at: int | None = None) -> None:
         self.computed = self.found = 0
-        self._seen: dict[str, Progress] = {}
+        self._seen: dict[str, StudyProgress] = {}
         self._stop_at = stop_at
         self.results = Results(store, self._watch)
 
-    def _watch(self, progress: Progress) -> None:
+    def _watch(self, progress: StudyProgress) -> None:
         self._seen[progress.study] = progress
         self.computed = sum(sum(each.done.values()) for each in self._seen.values())
         self.found = sum(each.stored for each in self._seen.values())

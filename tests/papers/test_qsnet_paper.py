@@ -29,15 +29,15 @@ from weft_papers.qsnet.runs import (
     OPTIMAL,
     OTHERS,
     PAPER,
-    Measured,
-    Run,
+    QsNetRun,
+    QsNetRunResult,
     fabric_of,
     measure,
     study_runs,
     workload_of,
 )
 from weft_papers.qsnet.study import made, qsnet_evaluation
-from weft_papers.qsnet.verdicts import CLAIMS, PRINTED, Evidence
+from weft_papers.qsnet.verdicts import CLAIMS, PRINTED, QsNetEvidence
 
 SEEDS = range(3)
 ALL = tuple(FIGURES)
@@ -74,9 +74,9 @@ def test_networks_are_quaternary_fat_trees_at_400_mb_s(nodes: int) -> None:
 
 def test_sources_without_a_load_never_run_dry() -> None:
     for run in (
-        Run("11", "uniform"),
-        Run("16", "hot", size=KIB * KIB),
-        Run("12", "uniform", size=KIB),
+        QsNetRun("11", "uniform"),
+        QsNetRun("16", "hot", size=KIB * KIB),
+        QsNetRun("12", "uniform", size=KIB),
     ):
         work = workload_of(run)
         moved = transfers(work)
@@ -93,7 +93,7 @@ def test_sources_without_a_load_never_run_dry() -> None:
 
 def test_the_io_job_is_silent_at_load_0_and_the_compute_job_is_not() -> None:
     quiet, busy = (
-        transfers(workload_of(Run("19", "combined", mapping="1i", io_load=load, short=True)))
+        transfers(workload_of(QsNetRun("19", "combined", mapping="1i", io_load=load, short=True)))
         for load in (0.0, 0.5)
     )
     assert set(quiet.job) == {"compute"}
@@ -104,7 +104,7 @@ def test_the_io_job_is_silent_at_load_0_and_the_compute_job_is_not() -> None:
 
 
 def test_a_hot_spot_of_4_nodes_fills_its_link() -> None:
-    result = measure(None, Run("16", "hot", 4, size=KIB * KIB, short=True))
+    result = measure(None, QsNetRun("16", "hot", 4, size=KIB * KIB, short=True))
     assert result.mb_s == pytest.approx(LINK, rel=0.01)
     assert result.parts[0] == 0
     assert result.parts.sum() == pytest.approx(result.mb_s)
@@ -112,17 +112,17 @@ def test_a_hot_spot_of_4_nodes_fills_its_link() -> None:
 
 
 def test_a_ping_takes_the_time_of_its_packets() -> None:
-    small, large = (measure(None, Run("9", "ping", 4, size=each * 320)) for each in (10, 110))
+    small, large = (measure(None, QsNetRun("9", "ping", 4, size=each * 320)) for each in (10, 110))
     assert large.parts[0] - small.parts[0] == pytest.approx(100 * 0.945, rel=1e-6)
     assert large.mb_s == 110 * 320 / large.parts[0]
 
 
 def test_mechanisms_change_the_result() -> None:
-    point = Run("13", "complement", 16, short=True)
+    point = QsNetRun("13", "complement", 16, short=True)
     usual = measure(None, point).mb_s
     assert measure(None, replace(point, choice="no circuits")).mb_s > usual
     assert measure(None, replace(point, choice="one channel")).mb_s < usual
-    io = Run("16", "hot", 16, size=KIB * KIB, short=True)
+    io = QsNetRun("16", "hot", 16, size=KIB * KIB, short=True)
     near = [measure(None, replace(io, choice=each)).parts[1] for each in (PAPER, "round robin")]
     assert near[1] > 1.5 * near[0]
 
@@ -130,7 +130,7 @@ def test_mechanisms_change_the_result() -> None:
 # -- claims --------------------------------------------------------------------------------------
 
 
-def as_claimed(run: Run) -> float:
+def as_claimed(run: QsNetRun) -> float:
     """Return a bandwidth for which all claims hold."""
     if run.traffic == "ping":
         return {"elan": 335.0, "main": 200.0}[run.memory]
@@ -154,7 +154,7 @@ def as_claimed(run: Run) -> float:
     return 130.0 * (1 - hurt * (not run.dedicated and run.io_load > 0))
 
 
-def parts_of(run: Run) -> np.ndarray:
+def parts_of(run: QsNetRun) -> np.ndarray:
     """Return parts of a measurement for which all claims hold."""
     if run.traffic in ("ping", "both"):
         return np.array([2.4 if run.library == "elan3lib" else 5.5])
@@ -184,12 +184,14 @@ def waiting_order(nodes: int) -> pl.DataFrame:
 
 
 def claims_of(
-    mb_s: Callable[[Run], float], figures: tuple[str, ...] = ALL
+    mb_s: Callable[[QsNetRun], float], figures: tuple[str, ...] = ALL
 ) -> dict[str, ClaimResult]:
     """Test the claims on made-up bandwidths."""
     runs = study_runs(figures, SEEDS, choices=True, quick=False)
-    measured = [Measured(run, mb_s(run) * (1 + 1e-4 * run.seed), parts_of(run)) for run in runs]
-    evidence = Evidence.of(measured, runs)
+    measured = [
+        QsNetRunResult(run, mb_s(run) * (1 + 1e-4 * run.seed), parts_of(run)) for run in runs
+    ]
+    evidence = QsNetEvidence.of(measured, runs)
     return {each.id: each for each in hold(CLAIMS, evidence, tuple(CHOICES))}
 
 
@@ -235,7 +237,7 @@ def test_claims_fail_on_measurements_that_do_not_fit(
 def test_the_jobs_are_compared_with_and_without_io(
     change: Mapping[str, float], failing: set[str]
 ) -> None:
-    def mb_s(run: Run) -> float:
+    def mb_s(run: QsNetRun) -> float:
         beside = run.traffic == "combined" and run.io_load > 0
         return as_claimed(run) * (change.get(run.mapping, 1.0) if beside else 1.0)
 
@@ -249,9 +251,11 @@ def test_the_jobs_are_compared_with_and_without_io(
 def test_claims_without_all_seeds_are_not_measured() -> None:
     runs = study_runs(("16",), SEEDS, choices=False, quick=False)
     measured = [
-        Measured(run, as_claimed(run), parts_of(run)) for run in runs if run.nodes < 64 or run.seed
+        QsNetRunResult(run, as_claimed(run), parts_of(run))
+        for run in runs
+        if run.nodes < 64 or run.seed
     ]
-    evidence = Evidence.of(measured, runs)
+    evidence = QsNetEvidence.of(measured, runs)
     claims = {each.id: each for each in hold(CLAIMS, evidence, (PAPER,))}
     assert claims["hot-flat"].findings[PAPER].verdict is Verdict.HOLDS
     assert claims["hot-64"].findings[PAPER].verdict is Verdict.NOT_MEASURED
@@ -265,7 +269,7 @@ def test_claims_without_all_seeds_are_not_measured() -> None:
 def small() -> QsNetStudy:
     """Return a study of made-up bandwidths."""
     runs = study_runs(ALL, SEEDS, choices=True, quick=False)
-    measured = [Measured(run, as_claimed(run) + run.seed / 10, parts_of(run)) for run in runs]
+    measured = [QsNetRunResult(run, as_claimed(run) + run.seed / 10, parts_of(run)) for run in runs]
     return made({"seeds": 3, "seed": 0, "choices": True, "quick": False}, runs, measured)
 
 

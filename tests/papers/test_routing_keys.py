@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 import weft
 from weft.core.errors import InputError
 from weft.sim.static.loads import link_loads
-from weft.study.runs.execute import Progress
+from weft.study.runs.execute import StudyProgress
 from weft.study.runs.typed import Results
 from weft.workload.jobs import combine
 from weft_papers import paper
@@ -41,18 +41,18 @@ from weft_papers.routing_keys.runs import (
     RATE_GBPS,
     SIZES,
     SMALL,
-    Measured,
-    Run,
+    RoutingKeysRun,
+    RoutingKeysRunResult,
     _routes_of,
     jobs_of,
     measure,
     study_runs,
 )
 from weft_papers.routing_keys.study import FIGURES, made, routing_keys
-from weft_papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft_papers.routing_keys.verdicts import CLAIMS, RoutingKeysEvidence
 
 SEEDS = range(3)
-ONE = Run("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)
+ONE = RoutingKeysRun("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)
 
 
 def quiet(_: object) -> None:
@@ -209,21 +209,24 @@ def test_keys_run_on_trees_with_missing_cables() -> None:
 
 
 def claims_of(
-    time: Callable[[Run], float], grows: Callable[[str, int], int] = lambda method, hosts: 2
+    time: Callable[[RoutingKeysRun], float],
+    grows: Callable[[str, int], int] = lambda method, hosts: 2,
 ) -> dict[str, ClaimResult]:
     """Test the claims on made-up times and numbers of flows."""
     runs = study_runs(("6", "7", "8", "9"), SEEDS, choices=True, quick=False)
-    measured = [Measured(run, time(run) * (1 + 0.001 * run.seed), 1.0, 0) for run in runs]
+    measured = [
+        RoutingKeysRunResult(run, time(run) * (1 + 0.001 * run.seed), 1.0, 0) for run in runs
+    ]
     sizes = {
         Size(radix, seed): {method: grows(method, radix**2) for method in METHODS}
         for radix in (10, 100)
         for seed in SEEDS
     }
-    evidence = Evidence.of(measured, runs, sizes, SEEDS)
+    evidence = RoutingKeysEvidence.of(measured, runs, sizes, SEEDS)
     return {each.id: each for each in hold(CLAIMS, evidence, tuple(CHOICES))}
 
 
-def as_claimed(run: Run) -> float:
+def as_claimed(run: RoutingKeysRun) -> float:
     """Return a time for which all claims hold."""
     low = 1 - run.utilization
     many = {2: 0.0, 6: 0.2, 8: 0.2, 32: 0.5}[run.applications]
@@ -274,8 +277,8 @@ def test_choices_are_tested_only_where_they_matter() -> None:
 
 def test_points_with_missing_runs_are_not_measured() -> None:
     runs = study_runs(("7",), SEEDS, choices=False, quick=False)
-    measured = [Measured(run, as_claimed(run), 1.0, 0) for run in runs[:-40]]
-    evidence = Evidence.of(measured, runs, {}, SEEDS)
+    measured = [RoutingKeysRunResult(run, as_claimed(run), 1.0, 0) for run in runs[:-40]]
+    evidence = RoutingKeysEvidence.of(measured, runs, {}, SEEDS)
     claims = {each.id: each for each in hold(CLAIMS, evidence, (PAPER,))}
     assert claims["gain-2.7"].findings[PAPER].verdict is Verdict.HOLDS
     assert claims["many-applications"].findings[PAPER].verdict is Verdict.NOT_MEASURED
@@ -284,8 +287,8 @@ def test_points_with_missing_runs_are_not_measured() -> None:
 
 def test_the_largest_gain_is_not_judged_without_figure_7() -> None:
     runs = study_runs(("6",), SEEDS, choices=False, quick=False)
-    measured = [Measured(run, as_claimed(run), 1.0, 0) for run in runs]
-    evidence = Evidence.of(measured, runs, {}, SEEDS)
+    measured = [RoutingKeysRunResult(run, as_claimed(run), 1.0, 0) for run in runs]
+    evidence = RoutingKeysEvidence.of(measured, runs, {}, SEEDS)
     claims = {each.id for each in hold(CLAIMS, evidence, (PAPER,))}
     assert "nrk-best" in claims
     assert "gain-up-to-2.7" not in claims
@@ -298,7 +301,7 @@ def test_the_largest_gain_is_not_judged_without_figure_7() -> None:
 def small() -> KeyStudy:
     """Return a study of figure 4 and of made-up times."""
     runs = study_runs(("6", "7", "8", "9", "latency", "faults"), SEEDS, choices=True, quick=False)
-    measured = [Measured(run, 100 * as_claimed(run), 1.0, 5) for run in runs]
+    measured = [RoutingKeysRunResult(run, 100 * as_claimed(run), 1.0, 5) for run in runs]
     flows = {Size(10, seed): contention.measure(None, Size(10, seed), quiet) for seed in SEEDS}
     options = {"seeds": 3, "seed": 0, "choices": True, "quick": False}
     return made(options, runs, measured, flows, len(flows))
@@ -338,7 +341,7 @@ def test_the_result_does_not_depend_on_the_processes() -> None:
     assert [claim.id for claim in one.claims] == ["low-contention"]
 
     def stopped(name: str) -> Results:
-        def watch(progress: Progress) -> None:
+        def watch(progress: StudyProgress) -> None:
             if progress.study == name:
                 raise KeyboardInterrupt
 

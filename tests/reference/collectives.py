@@ -1,8 +1,9 @@
 """Run a workload message by message and track the data, to check what a collective computes.
 
-The module uses no helpers of the builder: it reads the flat arrays of a `Workload` and a `Trace`.
-The value of a block is the multiset of the ranks that contributed to it. A message carries the
-state of its sender after exactly those receives on which the send depends, directly or indirectly.
+The module uses no helpers of the builder: it reads the flat arrays of a `Workload` and a
+`BlockRecord`. The value of a block is the multiset of the ranks that contributed to it. A message
+carries the state of its sender after exactly those receives on which the send depends, directly or
+indirectly.
 A send and its receive end together (synchronous sends), so a workload that completes here cannot
 deadlock, whatever the threshold of eager messages.
 """
@@ -18,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from weft.workload import Kind, Multicast, Workload, WorkloadBuilder
-from weft.workload.collectives import COLLECTIVES, Sizes, Trace, collective_on
+from weft.workload.collectives import COLLECTIVES, BlockRecord, Sizes, collective_on
 
 State = dict[int, Counter]
 
@@ -44,7 +45,7 @@ class Run:
 
 def follow(
     workload: Workload,
-    trace: Trace,
+    trace: BlockRecord,
     start: Callable[[int], State],
     size: Callable[[int, int], int],
     *,
@@ -259,7 +260,7 @@ def run_collective(
     num_ranks: int | None = None,
     reduce_ns_per_byte: float = 0.0,
     **options,
-) -> tuple[Workload, Trace, Run]:
+) -> tuple[Workload, BlockRecord, Run]:
     """Build one collective, run it, and compare the ranks' states with MPI's definition.
 
     `members` is [n] or [groups, n]; `options` may include `message` and `calculation` of `follow`.
@@ -268,7 +269,7 @@ def run_collective(
     groups = np.atleast_2d(members)
     n = groups.shape[1]
     builder = WorkloadBuilder(num_ranks or int(groups.max()) + 1, name=f"{name} {algorithm}")
-    trace = Trace()
+    trace = BlockRecord()
     # Every operation of the collective must depend on the calculation before the collective and
     # precede the calculation after it.
     builder.calc(groups.ravel(), 0.0)

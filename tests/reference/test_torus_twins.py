@@ -13,11 +13,11 @@ from weft.fabrics.load import fabric as load
 from weft.kernels.routing.torus import adjacent_edges, unite_squares
 from weft.routing import route
 from weft.routing.routes import TableRoutes
-from weft.routing.structure.torus import Links, Torus, find_tori, links_of
+from weft.routing.structure.torus import NeighbourGraph, Torus, find_tori, links_of
 from weft.routing.structure.torus_seed import three_dimensions
 
 
-def simple_graph(links: Links) -> nx.Graph:
+def simple_graph(links: NeighbourGraph) -> nx.Graph:
     graph = nx.Graph()
     graph.add_nodes_from(range(len(links.rows)))
     graph.add_edges_from(zip(links.low.tolist(), links.high.tolist(), strict=True))

@@ -80,7 +80,7 @@ class Rank:
                 case nodes.OnRanks(ranks=ranks, body=body):
                     if self.rank in self.listed(ranks, scope):
                         self.run(body, scope)
-                case nodes.Blank() | nodes.Phase():
+                case nodes.Blank() | nodes.SetPhase():
                     pass
                 case _:
                     raise TypeError(type(statement).__name__)
@@ -161,7 +161,7 @@ class Rank:
         raise TypeError(type(node).__name__)
 
 
-def plain_workload(program: nodes.Program, num_ranks: int) -> Workload:
+def plain_workload(program: nodes.TraceProgram, num_ranks: int) -> Workload:
     """Return the workload of a program, run rank by rank."""
     builder = WorkloadBuilder(num_ranks, name="trace")
     names = [s.name for s in program.statements if isinstance(s, nodes.DefineScope)]

@@ -13,7 +13,7 @@ from tests.workload_runs import collective_messages, finish_times, sent
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
-from weft.workload.apps.graph500 import Graph
+from weft.workload.apps.graph500 import KroneckerGraph
 from weft.workload.apps.grids import beside, near_cube
 from weft.workload.apps.pingpong import stride
 from weft.workload.apps.ptrans import partners
@@ -295,9 +295,9 @@ def test_hpcg_needs_points_on_every_level() -> None:
 # -- Graph500 --------------------------------------------------------------------------------------
 
 
-def graph_and_root(seed: int) -> tuple[Graph, int]:
+def graph_and_root(seed: int) -> tuple[KroneckerGraph, int]:
     random = np.random.default_rng(seed)
-    graph = Graph(10, random)
+    graph = KroneckerGraph(10, random)
     roots = np.flatnonzero(np.diff(graph.offset))
     return graph, int(random.choice(roots, 1, replace=False)[0])
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft.advice.machine_room import CostPlan, Layout, cables, cost
+from weft.advice.machine_room import CostPlan, RoomLayout, cables, cost
 from weft.advice.machine_room.cost_plan import POSITION_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.advice.machine_room.equipment import equipment
 from weft.advice.machine_room.room_options import UNIT_M
@@ -74,13 +74,15 @@ def test_a_cable_sold_in_exactly_the_needed_length_is_used() -> None:
     exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
     for hair in (0.0, 5e-10, -5e-10):  # rounding errors
         sold = tuple(length + hair for length in exact)
-        result = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=sold))
+        result = cost(pair(), layout=RoomLayout(rack_units=4, cable_lengths_m=sold))
         bought = result.fabric.cable_length_m
         assert sorted(bought) == sorted([sold[0]] * 2 + [sold[1]] * 2 + [sold[2]])
-    short = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:])))
+    short = cost(
+        pair(), layout=RoomLayout(rack_units=4, cable_lengths_m=(exact[0] - 1e-6, *exact[1:]))
+    )
     assert sorted(short.fabric.cable_length_m) == sorted([exact[1]] * 4 + [exact[2]])
     with pytest.raises(InputError, match="longest cable sold"):
-        cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
+        cost(pair(), layout=RoomLayout(rack_units=4, cable_lengths_m=(*exact[:2], exact[2] - 1e-6)))
 
 
 def test_two_rows_by_hand() -> None:
@@ -285,7 +287,7 @@ def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> No
     build = FabricBuilder("two")
     switches = build.switches(["x", "y"])
     build.connect(build.hosts(names), switches[switch])
-    gear = equipment(build.fabric(), Layout())
+    gear = equipment(build.fabric(), RoomLayout())
     nodes = dict(zip(names, gear.fabric.host_nodes.tolist(), strict=True))
     assert {name: gear.node_unit[node] for name, node in nodes.items()} == {
         "n HCA-1": 0, "n HCA-2": 0, "n HCA-3": 0, "m HCA-1": 0, "m HCA-2": 0, "?": 1,
@@ -379,7 +381,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
+def check(fabric: Fabric, result: CostPlan, layout: RoomLayout) -> None:
     """Check every invariant of a plan from its frames alone."""
     assert sorted(result.cables["cable"]) == list(range(fabric.num_cables))
     assert result.cables["number"].to_list() == list(range(1, fabric.num_cables + 1))
@@ -440,26 +442,26 @@ def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
 def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:
     fabric = load(spec)
     result = cost(fabric, **options)
-    check(fabric, result, Layout(**options))
+    check(fabric, result, RoomLayout(**options))
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("options", OPTIONS[::2], ids=str)
 def test_plans_of_random_fabrics_are_sound(seed: int, options: dict[str, Any]) -> None:
     fabric = random_fabric(seed, switches=9, hosts=25)
-    check(fabric, cost(fabric, **options), Layout(**options))
+    check(fabric, cost(fabric, **options), RoomLayout(**options))
 
 
 @pytest.mark.parametrize("spec", SPECS[:4])
 def test_plans_of_shuffled_and_degraded_fabrics_are_sound(spec: str) -> None:
     fabric = load(spec).shuffled(3).with_faults(cables=5, switches=2, seed=1)
-    check(fabric, cost(fabric), Layout())
+    check(fabric, cost(fabric), RoomLayout())
 
 
 def test_the_plan_of_a_real_fabric_without_labels_is_sound(shared: Path) -> None:
     fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
     result = cost(fabric)
-    check(fabric, result, Layout())
+    check(fabric, result, RoomLayout())
     assert result.text().count("\n") > 10
 
 
@@ -506,7 +508,7 @@ def test_fabrics_of_only_switches_or_only_hosts_have_plans() -> None:
     a, b = build.hosts(["a", "b"], forwards=True)
     build.connect([a], [b])
     result = cost(build.fabric())
-    check(build.fabric(), result, Layout())
+    check(build.fabric(), result, RoomLayout())
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -559,12 +561,12 @@ def test_rows_too_short_for_racks_at_their_ends_are_refused() -> None:
 
 
 def test_either_a_layout_or_its_options_are_accepted() -> None:
-    layout = Layout(rack_units=4)
+    layout = RoomLayout(rack_units=4)
     assert cost(pair(), layout=layout).layout == layout
     with pytest.raises(InputError, match="not both: rack_units"):
         cost(pair(), layout=layout, rack_units=5)
-    assert Layout(rack_units="40", cable_lengths_m="1,2.5") == replace(  # type: ignore[arg-type]
-        Layout(), rack_units=40, cable_lengths_m=(1.0, 2.5)
+    assert RoomLayout(rack_units="40", cable_lengths_m="1,2.5") == replace(  # type: ignore[arg-type]
+        RoomLayout(), rack_units=40, cable_lengths_m=(1.0, 2.5)
     )
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats import FormatWarning, read_file, write_fabric
-from weft.fabrics.formats.node_name_map import Name, parse_names, read_names, with_names, write
+from weft.fabrics.formats.node_name_map import (
+    MappedName,
+    parse_names,
+    read_names,
+    with_names,
+    write,
+)
 from weft.fabrics.topology import build
 
 
@@ -22,14 +28,14 @@ def test_both_spellings_are_read() -> None:
         "0x12\tplain name\n"
     )
     assert parse_names(text, "m") == {
-        0x0008F10500108C5C: Name("spine 3 # upper", 2),
-        0x78E7D10300227744: Name("sl390lin1", 4),
-        0x12: Name("plain name", 6),
+        0x0008F10500108C5C: MappedName("spine 3 # upper", 2),
+        0x78E7D10300227744: MappedName("sl390lin1", 4),
+        0x12: MappedName("plain name", 6),
     }
 
 
 def test_a_repeated_entry_counts_once() -> None:
-    assert parse_names("0x1 a\n0x01 a\n", "m") == {1: Name("a", 1)}
+    assert parse_names("0x1 a\n0x01 a\n", "m") == {1: MappedName("a", 1)}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ def test_names_become_labels(tmp_path: Path) -> None:
 
 def test_names_of_unknown_nodes_are_counted() -> None:
     fabric = build("xgft:1;3;1")
-    names = {0x200000: Name("x", 1), 0x7: Name("y", 2), 0x8: Name("z", 3)}
+    names = {0x200000: MappedName("x", 1), 0x7: MappedName("y", 2), 0x8: MappedName("z", 3)}
     with pytest.warns(
         FormatWarning, match=r"the GUIDs of 2 of 3 names: 0x0000000000000007 'y', 0x0"
     ):
@@ -81,7 +87,11 @@ def test_names_of_unknown_nodes_are_counted() -> None:
 
 def test_nodes_with_one_name_keep_their_own_labels() -> None:
     fabric = build("xgft:1;3;1")
-    names = {0x100000: Name("x", 1), 0x100002: Name("x", 2), 0x100004: Name("h1", 3)}
+    names = {
+        0x100000: MappedName("x", 1),
+        0x100002: MappedName("x", 2),
+        0x100004: MappedName("h1", 3),
+    }
     with pytest.warns(FormatWarning, match="2 nodes share a name .* their own labels: 'x' of 2$"):
         named = with_names(fabric, names, "m")
     # h1 is now the name of the third host, so the second one has the id of its GUID.

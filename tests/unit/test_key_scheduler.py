@@ -15,11 +15,11 @@ from weft.sim.keys.run import KeyRules, KeyRun
 from weft.sim.keys.scheduler import (
     Done,
     Event,
-    Grant,
     Leave,
     Place,
     Request,
     Scheduler,
+    SchedulerGrant,
     Tick,
 )
 from weft.sim.keys.tables import key_tables
@@ -45,7 +45,7 @@ def scheduler(number: int = 6, **options: object) -> Scheduler:
 def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None:
     state = scheduler(choice=choice, criterion=criterion)
     random = np.random.default_rng(8)
-    grants: list[Grant] = []
+    grants: list[SchedulerGrant] = []
     for time in range(120):
         name = f"k{random.integers(6)}"
         event: Event = (Done if name in state.granted else Request)(float(time), name)

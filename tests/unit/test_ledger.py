@@ -12,6 +12,7 @@ from weft.subnet.service.ledger import (
     Event,
     Expired,
     Failed,
+    KeyGivenBack,
     KeyState,
     Ledger,
     Left,
@@ -19,7 +20,6 @@ from weft.subnet.service.ledger import (
     Refused,
     Renewed,
     Requested,
-    Returned,
     Withdrawn,
 )
 
@@ -41,9 +41,9 @@ REFUSED: list[tuple[Event, str, str]] = [
     (Requested(9, "b", "p", 5), "unknown_application", "there is no application b"),
     (Requested(9, "a", "r", 5), "unknown_phase", "application a has no phase r"),
     (Requested(9, "a", "p", 5), "in_use", "a already holds the key of phase p"),
-    (Returned(9, "b", "p"), "unknown_application", "there is no application b"),
-    (Returned(9, "a", "r"), "unknown_phase", "application a has no phase r"),
-    (Returned(9, "a", "q"), "not_held", "a does not hold the key of phase q"),
+    (KeyGivenBack(9, "b", "p"), "unknown_application", "there is no application b"),
+    (KeyGivenBack(9, "a", "r"), "unknown_phase", "application a has no phase r"),
+    (KeyGivenBack(9, "a", "q"), "not_held", "a does not hold the key of phase q"),
     (Renewed(9, "b"), "unknown_application", "there is no application b"),
     (Left(9, "b"), "unknown_application", "there is no application b"),
     (announced("a", 2), "name_taken", "there is already an application a"),
@@ -123,7 +123,7 @@ def test_a_lease_ends_at_its_time_and_not_before(ledger: Ledger) -> None:
     assert [(each.phase, answer.reason) for each in answer.ended] == [("p", "expired")]
     assert not ledger.loads.any()
     with pytest.raises(Refused, match="does not hold"):
-        ledger.handle(Returned(103, "a", "p"))
+        ledger.handle(KeyGivenBack(103, "a", "p"))
     assert ledger.handle(Requested(103, "a", "p", 7)).granted[0].until_ns == 110
 
 
@@ -172,7 +172,7 @@ def test_while_tables_are_missing_base_routes_are_granted_as_configured() -> Non
     assert not ledger.loads.any()
     # The key arrives while the base routes are in use, which then need not be given back to it.
     ledger.handle(made(3, "a", "p"))
-    assert ledger.handle(Returned(4, "a", "p")).ended == (grant,)
+    assert ledger.handle(KeyGivenBack(4, "a", "p")).ended == (grant,)
     assert not ledger.loads.any()
     assert ledger.handle(Requested(5, "a", "p", 5)).granted[0].alternative == 0
     # A failed key is no reason to refuse either.
@@ -190,7 +190,8 @@ def test_hosts_of_an_application_that_left_are_free(ledger: Ledger) -> None:
 def test_the_same_events_lead_to_the_same_state() -> None:
     events: list[Event] = [
         *placed("a"), *placed("b"), Requested(2, "a", "p", 50), Requested(3, "b", "p", 50),
-        Returned(4, "a", "p"), Requested(4, "b", "q", 9), Expired(20), Requested(21, "a", "q", 5),
+        KeyGivenBack(4, "a", "p"), Requested(4, "b", "q", 9), Expired(20),
+        Requested(21, "a", "q", 5),
     ]  # fmt: skip
     one, other = new_ledger(), new_ledger()
     assert [a for _, a in handled(one, *events)] == [a for _, a in handled(other, *events)]

@@ -8,7 +8,7 @@ import pytest
 import weft
 from weft.sim.packet import Hardware
 from weft.sim.sweep import saturation_load, sweep
-from weft.sim.sweep.one_load import Network, measure_load
+from weft.sim.sweep.one_load import RoutedFabric, measure_load
 from weft.sim.sweep.settings import TrafficSettings, resolved
 
 #: Time on a cable of 200 Gb/s of a packet with 2,048 bytes of payload and a header.
@@ -19,9 +19,9 @@ ALONE_NS = PACKET_NS + 120
 FIFO = Hardware(header_bytes=0, queue_pairs="host", speedup=1)
 
 
-def switch(ports: int, hardware: Hardware) -> Network:
+def switch(ports: int, hardware: Hardware) -> RoutedFabric:
     fabric = weft.fabric(f"xgft:1;{ports};1")
-    return Network(fabric, weft.route(fabric, "minhop"), options={"hardware": hardware})
+    return RoutedFabric(fabric, weft.route(fabric, "minhop"), options={"hardware": hardware})
 
 
 def full_load(ports: int, hardware: Hardware, seed: int = 1):

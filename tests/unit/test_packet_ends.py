@@ -15,7 +15,7 @@ from weft import CongestionControl, InputError
 from weft.cli.simulate_packets_text import packet_lines
 from weft.sim.common.progress import Progress, StopRun
 from weft.sim.packet import state
-from weft.sim.sweep.one_load import Network
+from weft.sim.sweep.one_load import RoutedFabric
 
 #: Time from the departure of a packet's first byte to the arrival of its last, via one switch.
 THROUGH = L + R + L + D
@@ -84,8 +84,8 @@ def test_a_put_in_flight_when_a_run_is_stopped_has_not_arrived(
         raise StopRun
 
     complete = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)))
-    step = state.State.step
-    monkeypatch.setattr(state.State, "step", lambda self, _: step(self, instants))
+    step = state.PacketRunState.step
+    monkeypatch.setattr(state.PacketRunState, "step", lambda self, _: step(self, instants))
     partial = run(fabric_of([0, 0]), puts(2, (0, 1, 1000)), progress=stop)
     assert partial.end_ps == (complete.end_ps if partial.complete else stopped[0])
     for name in ("left_ps", "arrived_ps", "ended_ps"):
@@ -115,12 +115,12 @@ def test_an_interrupt_from_progress_is_raised_to_the_caller() -> None:
 
 def test_an_interrupt_of_an_open_loop_run_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = fabric_of([0, 0])
-    network = Network(fabric, weft.route(fabric, "minhop"))
+    network = RoutedFabric(fabric, weft.route(fabric, "minhop"))
 
-    def interrupted(self: state.State, instants: int) -> int:
+    def interrupted(self: state.PacketRunState, instants: int) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(state.State, "step", interrupted)
+    monkeypatch.setattr(state.PacketRunState, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         network.run(puts(2, (0, 1, 1000)), 0, 1e6, None)
 
@@ -128,9 +128,11 @@ def test_an_interrupt_of_an_open_loop_run_is_raised(monkeypatch: pytest.MonkeyPa
 def test_steps_that_end_early_do_not_lengthen_the_next(monkeypatch) -> None:
     """A step cannot be interrupted: a step that is too long would delay the interrupt."""
     lengths = []
-    step = state.State.step
+    step = state.PacketRunState.step
     monkeypatch.setattr(
-        state.State, "step", lambda self, instants: lengths.append(instants) or step(self, instants)
+        state.PacketRunState,
+        "step",
+        lambda self, instants: lengths.append(instants) or step(self, instants),
     )
     run(fabric_of([0, 0]), puts(2, (0, 1, 100_000)), snapshot_ns=100)
     assert len(lengths) > 50
@@ -142,9 +144,9 @@ def test_an_interrupt_while_arrays_grow_keeps_the_state_consistent(
     lines: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Interrupts may come between any two lines; every run checks that no packet was lost."""
-    grow, interrupts = state.State._grow, []
+    grow, interrupts = state.PacketRunState._grow, []
 
-    def interrupted(self: state.State) -> None:
+    def interrupted(self: state.PacketRunState) -> None:
         left = lines
 
         def trace(frame: FrameType, event: str, arg: object) -> object:
@@ -163,7 +165,7 @@ def test_an_interrupt_while_arrays_grow_keeps_the_state_consistent(
         finally:
             sys.settrace(before)
 
-    monkeypatch.setattr(state.State, "_grow", interrupted)
+    monkeypatch.setattr(state.PacketRunState, "_grow", interrupted)
     work = puts(3, (0, 2, 2_000_000), (1, 2, 2_000_000))
     result = run(fabric_of([0] * 3), work, replace(PLAIN, buffer_bytes=2**22))
     assert result.complete == (not interrupts)

@@ -21,7 +21,7 @@ from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_pro
 from weft.cli import main
 from weft.core.errors import InputError, WeftError
 from weft.subnet.service import access as access_module
-from weft.subnet.service.access import MONITOR, SMALL_BODY, Limits
+from weft.subnet.service.access import MONITOR, SMALL_BODY, RequestLimits
 from weft.subnet.service.direct import parsed
 from weft.subnet.service.service import Rules, Service
 from weft.subnet.service.workers import Worker, memory_limit
@@ -259,7 +259,7 @@ async def parts(size: int, most: int = 1_000_000) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/v1/applications", "/v1/applications/a/keys/p/request"])
 def test_a_body_that_is_too_large_is_refused_however_it_comes(tmp_path: Path, path: str) -> None:
-    limits = Limits(body_bytes=100_000)
+    limits = RequestLimits(body_bytes=100_000)
     with served(tmp_path / "store", required=True, limits=limits) as (caller, service):
         token = caller.place("a", HOSTS["a"], p="ring")
         expected = (413, "too_large", "the body is larger than 100,000 bytes")
@@ -291,7 +291,7 @@ def test_each_client_may_send_a_burst_and_then_a_rate(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(access_module.time, "monotonic", lambda: now[0])
-    with served(tmp_path / "store", limits=Limits(requests_per_s=10)) as (caller, _):
+    with served(tmp_path / "store", limits=RequestLimits(requests_per_s=10)) as (caller, _):
 
         def sent(address: str, number: int) -> int:
             app = caller._client._transport.app  # type: ignore[attr-defined]
@@ -319,7 +319,7 @@ def test_each_client_may_send_a_burst_and_then_a_rate(
         while not hasattr(layer, "_left"):
             layer = getattr(layer, "app", None) or layer._app
         assert set(layer._left) == {"10.0.0.1"}
-    with served(tmp_path / "slow", limits=Limits(requests_per_s=0.5)) as (caller, _):
+    with served(tmp_path / "slow", limits=RequestLimits(requests_per_s=0.5)) as (caller, _):
         assert caller.call("GET", "/v1/health").status_code == 200
         assert caller.refused("GET", "/v1/health")[:2] == (429, "too_many_requests")
         now[0] += 2.0

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from weft.subnet.service import access as access_module
 from weft.subnet.service import connections
-from weft.subnet.service.access import Access, LimitMiddleware, Limits
+from weft.subnet.service.access import Access, LimitMiddleware, RequestLimits
 from weft.subnet.service.connections import allow_many, server_config
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, Any]]
@@ -43,9 +43,9 @@ class App:
 
 
 @asynccontextmanager
-async def _server(limits: Limits | None = None) -> AsyncIterator[tuple[App, int]]:
+async def _server(limits: RequestLimits | None = None) -> AsyncIterator[tuple[App, int]]:
     app = App()
-    limited = LimitMiddleware(app, Access({}, required=True, limits=limits or Limits()))
+    limited = LimitMiddleware(app, Access({}, required=True, limits=limits or RequestLimits()))
     server = uvicorn.Server(server_config(limited))
     server.config.port, server.config.host = 0, "127.0.0.1"
     running = asyncio.create_task(server._serve())
@@ -58,7 +58,7 @@ async def _server(limits: Limits | None = None) -> AsyncIterator[tuple[App, int]
         await running
 
 
-def _talk(talk: Talk, limits: Limits | None = None) -> Any:
+def _talk(talk: Talk, limits: RequestLimits | None = None) -> Any:
     async def run() -> Any:
         async with asyncio.timeout(30), _server(limits) as (_, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -14,7 +14,7 @@ from weft.sim.keys.tables import enough_lmc, installed_tables, most_lmc
 from weft.subnet.service import makers
 from weft.subnet.service.makers import (
     MadeKey,
-    Settings,
+    MakerSettings,
     advise,
     base_routes,
     expand,
@@ -30,7 +30,7 @@ LMC = 4
 @pytest.fixture(autouse=True)
 def _maker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(makers, "_maker", None)
-    initialise(TREE, Settings(ENGINES, LMC, 4, 1))
+    initialise(TREE, MakerSettings(ENGINES, LMC, 4, 1))
 
 
 def phases(seed: int, ranks: int = 24, number: int = 4) -> dict[str, tuple[NDArray[np.int32], ...]]:
@@ -102,7 +102,7 @@ def test_base_paths_are_those_of_the_base_routes() -> None:
 
 
 def test_flows_without_a_lid_take_the_base_routes_and_are_counted() -> None:
-    initialise(TREE, Settings(ENGINES, 1, 4, 1))
+    initialise(TREE, MakerSettings(ENGINES, 1, 4, 1))
     made = make(phases(3, ranks=40, number=6), (), 0)
     lost = 0
     for each in made:
@@ -126,7 +126,7 @@ def test_an_lmc_that_is_enough_has_lids_for_all_flows_and_the_next_smaller_has_n
     sources, destinations = (each.astype(np.int32) for each in ends)
     left = []
     for lmc in (enough, enough - 1):
-        initialise(tree, Settings(ENGINES, lmc, 4, 1))
+        initialise(tree, MakerSettings(ENGINES, lmc, 4, 1))
         made = make({"a": (sources, destinations), "b": (destinations, sources)}, (), 0)
         left.append(sum(each.without_lid for each in made if isinstance(each, MadeKey)))
         assert len(made) == 2

@@ -24,11 +24,11 @@ from tests.serve_services import Time
 import weft
 from weft.core.errors import WeftError
 from weft.subnet.service import makers
-from weft.subnet.service.access import Access, Limits
+from weft.subnet.service.access import Access, RequestLimits
 from weft.subnet.service.http import application_of
 from weft.subnet.service.keeper import Keeper
 from weft.subnet.service.service import Rules, Service
-from weft.subnet.service.store import Store, StoreFailed, hashed
+from weft.subnet.service.store import ServiceStore, StoreFailed, hashed
 
 FABRIC = weft.fabric("xgft:2;4,4;1,4")
 PHASES = [{"name": f"p{by}", "pattern": f"shift:offset={by}"} for by in (1, 4)]
@@ -39,9 +39,11 @@ def served(
     folder: Path, tokens: dict[str, bytes] | None = None
 ) -> Iterator[tuple[Service, httpx.Client]]:
     """Run a service in a thread of this process."""
-    store = Store(folder / "store.sqlite", FABRIC.digest, {})
-    service = Service(FABRIC, store, makers.Settings(), Rules())
-    access = Access(tokens or {}, required=tokens is not None, limits=Limits(body_bytes=4000))
+    store = ServiceStore(folder / "store.sqlite", FABRIC.digest, {})
+    service = Service(FABRIC, store, makers.MakerSettings(), Rules())
+    access = Access(
+        tokens or {}, required=tokens is not None, limits=RequestLimits(body_bytes=4000)
+    )
     app = application_of(Keeper(service), access)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
     thread = threading.Thread(target=server.run)

@@ -19,17 +19,17 @@ from weft.subnet.service.ledger import (
     Event,
     Expired,
     Failed,
+    KeyGivenBack,
     Ledger,
     Left,
     Made,
     Renewed,
     Requested,
-    Returned,
     Withdrawn,
 )
 from weft.subnet.service.log import read_log
 from weft.subnet.service.replay import recorded, replay, simulated
-from weft.subnet.service.store import Store
+from weft.subnet.service.store import ServiceStore
 
 SPEC = "xgft:2;4,4;1,4"
 FABRIC = weft.fabric(SPEC)
@@ -38,7 +38,7 @@ SETTINGS = {"criterion": "max", "while_missing": "wait"}
 
 
 def made_keys(name: str, ends: dict[str, Any]) -> list[makers.MadeKey]:
-    makers.initialise(FABRIC, makers.Settings())
+    makers.initialise(FABRIC, makers.MakerSettings())
     found = makers.make(ends, (), makers.seed_of(name))
     assert all(isinstance(each, makers.MadeKey) for each in found)
     return [each for each in found if isinstance(each, makers.MadeKey)]
@@ -48,7 +48,7 @@ def record(path: Path, seed: int = 0, **settings: str) -> list[Event]:
     """Write a store with random requests of three applications; return its events."""
     random = np.random.default_rng(seed)
     rules: Any = SETTINGS | settings
-    store = Store(path, FABRIC.digest, rules)
+    store = ServiceStore(path, FABRIC.digest, rules)
     ledger = Ledger(key_network(FABRIC), **rules)
     events: list[Event] = []
     now = 1_795_000_000 * S
@@ -66,7 +66,7 @@ def record(path: Path, seed: int = 0, **settings: str) -> list[Event]:
         do(Announced(now, name, tuple(mine.tolist()), phases))
         if name == "b" and settings.get("while_missing") == "base":
             do(Requested(now, "b", "p0", 900 * S))
-            do(Returned(now + S, "b", "p0"))
+            do(KeyGivenBack(now + S, "b", "p0"))
             now += S
         placed = ledger.applications[name].phases.values()
         for key in made_keys(name, {p.name: (p.sources, p.destinations) for p in placed}):
@@ -75,7 +75,7 @@ def record(path: Path, seed: int = 0, **settings: str) -> list[Event]:
         now += int(random.integers(1, 5 * S))
         at = (str(random.choice(["a", "b", "c"])), f"p{random.integers(3)}")
         held = at in ledger.grants
-        do(Returned(now, *at) if held else Requested(now, *at, int(random.integers(3, 40)) * S))
+        do(KeyGivenBack(now, *at) if held else Requested(now, *at, int(random.integers(3, 40)) * S))
         if random.random() < 0.2 and any(each == at[0] for each, _ in ledger.grants):
             do(Renewed(now, at[0]))
         if any(grant.until_ns <= now for grant in ledger.grants.values()):
@@ -180,7 +180,7 @@ def test_requests_on_base_routes_are_told_apart(tmp_path: Path) -> None:
 
 
 def lines_of(store: Path) -> str:
-    opened = Store(store, FABRIC.digest, {})
+    opened = ServiceStore(store, FABRIC.digest, {})
     text = "".join(f"{line}\n" for _, line in opened.log())
     opened.close()
     return text

@@ -11,7 +11,7 @@ from typing import Any
 from tests.processes import PATIENCE_S
 
 from weft.subnet.service.page import StateReader
-from weft.subnet.service.service import Subnet
+from weft.subnet.service.service import KnownSubnet
 
 
 class Made:
@@ -19,7 +19,7 @@ class Made:
 
     def __init__(self, build_s: float = 0.0) -> None:
         self.service: Any = SimpleNamespace(
-            version=3, problems={}, subnet=Subnet(), stored=nullcontext
+            version=3, problems={}, subnet=KnownSubnet(), stored=nullcontext
         )
         self.count = 0
         self.build_s = build_s

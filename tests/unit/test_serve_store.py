@@ -30,23 +30,23 @@ from weft.core.errors import InputError, WeftError
 from weft.subnet.service import makers
 from weft.subnet.service.ledger import (
     Announced,
-    Answer,
+    Decision,
     Event,
     Expired,
     Failed,
+    KeyGivenBack,
     Ledger,
     Left,
     Refused,
     Renewed,
     Requested,
-    Returned,
     Withdrawn,
 )
 from weft.subnet.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
 from weft.subnet.service.replay import recorded
 from weft.subnet.service.replay import replay as whole_replay
 from weft.subnet.service.service import Rules, Service
-from weft.subnet.service.store import Store, StoreFailed, hashed
+from weft.subnet.service.store import ServiceStore, StoreFailed, hashed
 
 KEY = "/v1/applications/a/keys/p"
 
@@ -58,7 +58,7 @@ def history() -> list[Event]:
         Requested(5, "b", "p", 500), Renewed(6, "b"), Withdrawn(7, (("a", "q"),), "cäble"),
         Failed(8, "a", "q", "none"), Announced(9, "c", (8, 9), {"x": ((0,), (1,))}),
         Announced(9, "d", (10,), {}), Requested(10, "a", "p", 2), Expired(13), Left(14, "d"),
-        made(15, "a", "q"), Requested(16, "a", "q", 500), Returned(17, "b", "q"),
+        made(15, "a", "q"), Requested(16, "a", "q", 500), KeyGivenBack(17, "b", "q"),
         Requested(17, "b", "q", 400),
     ]  # fmt: skip
 
@@ -268,7 +268,7 @@ def refusal(path: Path, digest: str | None = None, **settings: str) -> str:
     """Return why a store is refused."""
     usual = {"criterion": "max", "while_missing": "wait"} | settings
     with pytest.raises(InputError) as error:
-        Store(path, digest or the_fabric().digest, usual)
+        ServiceStore(path, digest or the_fabric().digest, usual)
     assert error.value.file == str(path.resolve())
     return error.value.message
 
@@ -517,13 +517,13 @@ def test_an_error_in_the_code_undoes_its_event_and_no_other_of_the_batch(
     caller, service = running
     real = Ledger._request
 
-    def request(ledger: Ledger, event: Requested) -> Answer:
+    def request(ledger: Ledger, event: Requested) -> Decision:
         answer = real(ledger, event)
         if where == "handle" and event.phase == "q":
             raise ZeroDivisionError
         return answer
 
-    def view(answer: Answer) -> str:
+    def view(answer: Decision) -> str:
         assert where == "handle" or answer.granted[0].phase != "q"
         return answer.granted[0].phase
 
@@ -587,7 +587,7 @@ def test_a_lease_that_is_renewed_as_it_ends_goes_on_or_is_said_to_be_over(
     caller, service = running
     caller.call("POST", f"{KEY}/request", {"lease_s": 10})
 
-    async def both(*events: Any) -> list[Answer]:
+    async def both(*events: Any) -> list[Decision]:
         return await asyncio.gather(*(service.do(event) for event in events))
 
     def renew(now: int) -> Renewed:

@@ -25,7 +25,7 @@ from weft.subnet.service.keeper import Keeper, _same_paths
 from weft.subnet.service.ledger import BASE, KeyState, Refused
 from weft.subnet.service.log import read_log, replay
 from weft.subnet.service.service import Rules, Service
-from weft.subnet.service.store import Store, StoreFailed
+from weft.subnet.service.store import ServiceStore, StoreFailed
 
 
 class Subnet:
@@ -74,8 +74,10 @@ async def until(true: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-def keeper_on(store: Store, subnet: Subnet, lmc: int = 4, rules: Rules | None = None) -> Keeper:
-    service = Service(the_fabric(), store, makers.Settings(lmc=lmc), rules or Rules())
+def keeper_on(
+    store: ServiceStore, subnet: Subnet, lmc: int = 4, rules: Rules | None = None
+) -> Keeper:
+    service = Service(the_fabric(), store, makers.MakerSettings(lmc=lmc), rules or Rules())
     return Keeper(service, cast(Any, subnet))
 
 
@@ -498,7 +500,7 @@ def test_keys_that_a_dead_cable_does_not_touch_have_the_new_base_routes(
 ) -> None:
     known: list[Any] = []
     # More alternatives would be on every cable.
-    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+    monkeypatch.setattr(makers, "MakerSettings", partial(makers.MakerSettings, alternatives=1))
 
     async def story(keeper: Keeper, subnet: Subnet) -> None:
         service = keeper.service
@@ -555,7 +557,7 @@ def cable_of_p_only(service: Service) -> int:
 def test_keys_are_made_and_base_routes_recorded_although_these_failed_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+    monkeypatch.setattr(makers, "MakerSettings", partial(makers.MakerSettings, alternatives=1))
     tries: list[int] = []
 
     async def story(keeper: Keeper, subnet: Subnet) -> None:
@@ -601,7 +603,7 @@ def test_keys_are_made_and_base_routes_recorded_although_these_failed_at_first(
 def test_the_watch_does_not_wait_for_base_routes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+    monkeypatch.setattr(makers, "MakerSettings", partial(makers.MakerSettings, alternatives=1))
 
     async def story(keeper: Keeper, subnet: Subnet) -> None:
         service, work = keeper.service, keeper._makers.run

@@ -19,8 +19,8 @@ from weft.cli import simulate as command
 from weft.core.signals import AGAIN_S, raise_deferred, stoppable
 from weft.sim.common.progress import Progress
 from weft.study.experiment import check
-from weft.study.experiment.run import Stage, perform
-from weft.study.experiment.store import Store
+from weft.study.experiment.run import ExperimentStage, perform
+from weft.study.experiment.store import ResultWriter
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
@@ -119,7 +119,7 @@ def test_an_interrupt_keeps_the_complete_runs(
     folder = tmp_path / "results"
 
     def interrupted(*arguments: object, watch, **options: object):
-        def see(stage: Stage) -> None:
+        def see(stage: ExperimentStage) -> None:
             if stage.run is not None and (stage.run.number, stage.doing) == (number, doing):
                 signal.raise_signal(signal.SIGINT)
 
@@ -150,7 +150,7 @@ def test_an_interrupt_keeps_the_complete_runs(
 def test_an_interrupt_waits_until_a_run_is_stored(
     capsys, tmp_path, monkeypatch, method, statuses
 ) -> None:
-    real, calls = getattr(Store, method), []
+    real, calls = getattr(ResultWriter, method), []
 
     def interrupted(*arguments: object) -> object:
         calls.append(arguments)
@@ -158,7 +158,7 @@ def test_an_interrupt_waits_until_a_run_is_stored(
             signal.raise_signal(signal.SIGINT)
         return real(*arguments)
 
-    monkeypatch.setattr(Store, method, interrupted)
+    monkeypatch.setattr(ResultWriter, method, interrupted)
     status, out, err = run(capsys, *FOUR, "--out", tmp_path)
     assert status == 130
     assert pl.read_parquet(tmp_path / "runs.parquet")["status"].to_list() == statuses
@@ -172,7 +172,7 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     (only,) = check({"fabric": TREE, "job": [{"workload": RING}]}).runs
-    stage = Stage(1, only)
+    stage = ExperimentStage(1, only)
     stage.at("running")
     assert (stage.outlook(), stage.left_s()) == ("running", None)
 

@@ -21,7 +21,7 @@ from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.study.command_registry import run_function
 from weft.study.runs import shares
-from weft.study.runs.execute import Progress
+from weft.study.runs.execute import StudyProgress
 from weft.study.runs.executors import InProcess, Limits
 from weft.study.runs.rows import COLUMNS
 from weft.study.runs.store import INCOMING, INDEX, PROGRESS, Store, record_of, writer
@@ -320,7 +320,7 @@ def test_results_replace_links_and_do_not_follow_them(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         path.symlink_to(victim)
     add_runs(store, [3])
-    Progress("squares", 1, 0).write(store / PROGRESS)
+    StudyProgress("squares", 1, 0).write(store / PROGRESS)
     shares.write_result(store, record_of(task, packed, 1.0, 1), packed)
     assert victim.read_text() == "mine"
     assert all(path.is_file() and not path.is_symlink() for path in places)

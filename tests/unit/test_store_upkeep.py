@@ -13,7 +13,7 @@ from tests.stores import add_runs, packed_of, square, task_of
 from weft.cli.entry import main
 from weft.core.errors import InputError
 from weft.study import command_registry
-from weft.study.runs.execute import Progress, execute
+from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import InProcess, Limits
 from weft.study.runs.rows import StoredRun, StoreError
 from weft.study.runs.store import Store, writer
@@ -247,7 +247,7 @@ def test_a_store_that_cannot_be_opened_is_not_held(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_display_is_no_result_of_a_run(tmp_path: Path) -> None:
-    def closed(progress: Progress) -> None:
+    def closed(progress: StudyProgress) -> None:
         if calls.pop() == 0:
             raise BrokenPipeError
 
@@ -255,7 +255,7 @@ def test_an_error_of_the_display_is_no_result_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError):
         execute(
             [Task(watched, {})], InProcess(), lambda *each: kept.append(each[1]),
-            Limits(), Progress("one", 1, 0), None, closed,
+            Limits(), StudyProgress("one", 1, 0), None, closed,
         )  # fmt: skip
     assert kept == []
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import InputError
-from weft.routing.opensm.torus_conf import Seed, SeedLink, TorusConf, parse, read, write
+from weft.routing.opensm.torus_conf import SeedLink, TorusConf, TorusSeed, parse, read, write
 
 ALL_KEYWORDS = """\
 # A 4x5 torus in y and z.
@@ -122,9 +122,9 @@ def test_a_written_configuration_reads_the_same(tmp_path: Path) -> None:
         radix=(4, 3, 2),
         wraps=(True, False, False),
         seeds=(
-            Seed({"zm": SeedLink(9, 8), "xm": SeedLink(9, 1), "xp": SeedLink(9, 2),
+            TorusSeed({"zm": SeedLink(9, 8), "xm": SeedLink(9, 1), "xp": SeedLink(9, 2),
                   "yp": SeedLink(9, 3)}, (-1, 0, -1)),
-            Seed({"xp": SeedLink(5, 6), "xm": SeedLink(5, 7), "yp": SeedLink(5, 0xABCDEF),
+            TorusSeed({"xp": SeedLink(5, 6), "xm": SeedLink(5, 7), "yp": SeedLink(5, 0xABCDEF),
                   "zp": SeedLink(5, 4)}),
         ),
         portgroup_max_ports=40,
@@ -148,7 +148,7 @@ def test_a_written_configuration_reads_the_same(tmp_path: Path) -> None:
 
 
 def test_a_mesh_is_written_as_a_mesh() -> None:
-    seed = Seed({"xp": SeedLink(1, 2), "yp": SeedLink(1, 3)})
+    seed = TorusSeed({"xp": SeedLink(1, 2), "yp": SeedLink(1, 3)})
     conf = TorusConf(radix=(3, 4, 1), wraps=(False, False, False), seeds=(seed,))
     assert write(conf).startswith("mesh 3 4 1\n")
     assert parse(write(conf)).wraps == conf.wraps

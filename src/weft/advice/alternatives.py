@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.advice.compare import compare
-from weft.advice.comparison import Comparison, Outcome, change_to, is_own
+from weft.advice.comparison import Comparison, EngineOutcome, change_to, is_own
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routing import engine
@@ -28,7 +28,7 @@ _LANES = ("lash", "dfsssp", "torus-2QoS", "nue")
 
 
 @dataclass(frozen=True)
-class Alternative:
+class BetterEngine:
     """An engine that cures the findings, or has clearly better figures."""
 
     #: The engine, as `compare` names it.
@@ -56,7 +56,7 @@ def alternatives(
     requested: str = "",
     engines: Sequence[str] = (),
     valid: bool,
-) -> tuple[Comparison, list[Alternative]]:
+) -> tuple[Comparison, list[BetterEngine]]:
     """Return the comparison of the tables in place with engines, and the engines to use instead.
 
     Parameters
@@ -77,7 +77,7 @@ def alternatives(
     -------
     Comparison
         The comparison, of which the tables in place are an outcome.
-    list of Alternative
+    list of BetterEngine
         The smallest change first: an option of the engine in place, another engine of OpenSM,
         static tables. Further ones are listed only if their figures are clearly better still.
     """
@@ -88,7 +88,7 @@ def alternatives(
     ]
     names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
     known = [name for name in dict.fromkeys(names) if _is_known(name)]
-    place = Outcome(
+    place = EngineOutcome(
         IN_PLACE, "", routes=tables, validation=checked,
         bisection=bisection(fabric, tables, 1000, 0), opensm_use=opensm_use(fabric, tables),
     )  # fmt: skip
@@ -103,10 +103,10 @@ def alternatives(
     whole = checked.num_unrouted_pairs == checked.num_disconnected_pairs and not checked.num_loops
     worse = {o.name: whole and result.gain(place, o).significant for o in usable}
 
-    def is_requested(outcome: Outcome) -> bool:
+    def is_requested(outcome: EngineOutcome) -> bool:
         return is_own(outcome) and engine.parse(outcome.name)[0].name == requested
 
-    def size(outcome: Outcome) -> int:
+    def size(outcome: EngineOutcome) -> int:
         if not is_own(outcome):
             return 2
         return 0 if engine.parse(outcome.name)[0].name in (in_place, requested) else 1
@@ -117,14 +117,14 @@ def alternatives(
             for o in usable
             if not worse[o.name] and (result.gain(o, place).significant or is_requested(o))
         ]
-    chosen: list[Outcome] = []
+    chosen: list[EngineOutcome] = []
     # Outcomes of one size keep the order of `compare`, best first.
     for outcome in sorted(usable, key=lambda each: (worse[each.name], size(each))):
         if not chosen or result.gain(outcome, chosen[-1]).significant:
             chosen.append(outcome)
     rows = {row["engine"]: row for row in result.table.iter_rows(named=True)}
     return result, [
-        Alternative(
+        BetterEngine(
             outcome.name, change_to(fabric, outcome), rows[outcome.name]["lanes"],
             rows[outcome.name]["max load"], rows[outcome.name]["ebb"], worse[outcome.name],
             not valid or is_requested(outcome),

@@ -14,7 +14,7 @@ from weft.advice.comparison import (
     ENGINE_COLUMNS,
     RUN_COLUMNS,
     Comparison,
-    Outcome,
+    EngineOutcome,
     is_opensms,
 )
 from weft.core.columns import frame
@@ -81,7 +81,7 @@ def compare(
     samples: int = 1000,
     seed: int = 0,
     two_way: bool = False,
-    others: Sequence[Outcome] = (),
+    others: Sequence[EngineOutcome] = (),
 ) -> Comparison:
     """Route a fabric with every engine that fits, validate the routes, and compute their loads.
 
@@ -175,7 +175,7 @@ def _other_roots(fabric: Fabric) -> bool:
     return not np.array_equal(rows, detected_roots(fabric))
 
 
-def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> Outcome:
+def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> EngineOutcome:
     entry = engine.parse(name)[0]
     summary = entry.summary
     if is_opensms(name):
@@ -185,9 +185,9 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
         routes = route(fabric, name)
     except NotApplicable as reason:
         text = str(reason).removeprefix(f"{entry.name}: ")
-        return Outcome(name, summary, refusal=text)
+        return EngineOutcome(name, summary, refusal=text)
     elapsed = perf_counter() - start
-    return Outcome(
+    return EngineOutcome(
         name,
         summary,
         routes=routes,
@@ -198,7 +198,7 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
     )
 
 
-def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]:
+def _rank(outcome: EngineOutcome, row: dict[str, object] | None) -> tuple[object, ...]:
     if row is None or outcome.validation is None or outcome.bisection is None:
         return (2, outcome.name)
     entry = engine.parse(outcome.name)[0]
@@ -227,7 +227,7 @@ def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
     return inner
 
 
-def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, object]:
+def _row(fabric: Fabric, outcome: EngineOutcome, flows: NDArray[Any]) -> dict[str, object]:
     checked, ebb = outcome.validation, outcome.bisection
     assert checked is not None
     assert ebb is not None
@@ -254,7 +254,7 @@ def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, obj
 
 def _run_patterns(
     fabric: Fabric,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[EngineOutcome],
     wanted: Sequence[str],
     seed: int,
     all_to_all: Mapping[str, Loads],
@@ -302,7 +302,7 @@ def _fitting_traffic(num_hosts: int, spec: str, options: Mapping[str, int]) -> t
 
 
 def _run(
-    fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
+    fabric: Fabric, outcome: EngineOutcome, spec: str, pairs: Pairs | None, loads: Loads | None
 ) -> PatternRun:
     """Return the run of an engine and a pattern; the pattern is given as flows, loads, or both."""
     routes = outcome.routes

@@ -91,7 +91,7 @@ RUN_COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class EngineOutcome:
     """Outcome of one engine: routes and validation, or the reason why it does not fit.
 
     `opensm_use` says how OpenSM can use the routes, see `weft.routing.lane_files.opensm_use`.
@@ -164,7 +164,7 @@ class Comparison:
     """
 
     fabric: Fabric
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[EngineOutcome, ...]
     patterns: dict[str, str]
     runs: tuple[PatternRun, ...]
     table: pl.DataFrame
@@ -177,17 +177,17 @@ class Comparison:
         return fault_table(faults(self.fabric))
 
     @property
-    def best_of_opensm(self) -> Outcome | None:
+    def best_of_opensm(self) -> EngineOutcome | None:
         """The best valid engine of OpenSM itself, or None."""
         return next(iter(self.valid_of_opensm), None)
 
     @property
-    def valid_of_opensm(self) -> tuple[Outcome, ...]:
+    def valid_of_opensm(self) -> tuple[EngineOutcome, ...]:
         """Valid engines of OpenSM itself, best first."""
         return tuple(o for o in self.outcomes if o.serves and is_own(o))
 
     @property
-    def best(self) -> Outcome | None:
+    def best(self) -> EngineOutcome | None:
         """The valid engine of highest bisection bandwidth, preferably one that OpenSM can load.
 
         An engine with source routes, candidates, or lanes that OpenSM cannot load is best only if
@@ -196,13 +196,13 @@ class Comparison:
         return next(iter(self.candidates), None)
 
     @property
-    def candidates(self) -> tuple[Outcome, ...]:
+    def candidates(self) -> tuple[EngineOutcome, ...]:
         """Valid engines that OpenSM can load, or else all valid engines; the first is `best`."""
         valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
         return tuple(o for o in valid if o.opensm_use) or valid
 
     @property
-    def recommended(self) -> Outcome | None:
+    def recommended(self) -> EngineOutcome | None:
         """The best engine of OpenSM itself, which reroutes after failures.
 
         It is `best` instead if the gain of `best` is significant or no engine of OpenSM is valid.
@@ -212,7 +212,7 @@ class Comparison:
             return best
         return best if self.gain(best, theirs).significant else theirs
 
-    def gain(self, of: Outcome, over: Outcome) -> Gain:
+    def gain(self, of: EngineOutcome, over: EngineOutcome) -> Gain:
         """Return the gain of one engine over another, both with routes."""
         assert of.bisection is not None
         assert over.bisection is not None
@@ -233,11 +233,13 @@ class Comparison:
         ]
         return Gain(*share, *peaks)
 
-    def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    def equals(
+        self, of: EngineOutcome, among: Sequence[EngineOutcome]
+    ) -> tuple[EngineOutcome, ...]:
         """Return the engines in `among` with the same figures, including those of each pattern."""
         return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
 
-    def _figures(self, outcome: Outcome) -> tuple[object, ...]:
+    def _figures(self, outcome: EngineOutcome) -> tuple[object, ...]:
         mine = pl.col("engine") == outcome.name
         rows = (
             table.filter(mine).drop("engine", "busiest_link", strict=False).rows()
@@ -281,7 +283,7 @@ class Comparison:
             faults=tuple(self.faults.iter_rows(named=True)),
         )
 
-    def _verdict(self, outcome: Outcome) -> EngineVerdict:
+    def _verdict(self, outcome: EngineOutcome) -> EngineVerdict:
         if outcome.validation is None:
             return EngineVerdict(outcome.name, outcome.summary, refusal=outcome.refusal)
         row = self.table.row(by_predicate=pl.col("engine") == outcome.name, named=True)
@@ -334,7 +336,7 @@ def best_and_why(result: Comparison) -> str:
         )
     text += "."
     rows = {row["engine"]: row for row in result.table.rows(named=True)}
-    measures: tuple[tuple[str, Callable[[Outcome], object]], ...] = (
+    measures: tuple[tuple[str, Callable[[EngineOutcome], object]], ...] = (
         (
             "its largest contention under all-to-all is smaller than with {}",
             lambda o: rows[o.name]["max load"],
@@ -368,7 +370,7 @@ def no_tables(result: Comparison) -> str:
     return ""
 
 
-def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
+def _few(outcomes: Sequence[EngineOutcome], most: int = 3) -> str:
     """Return the names of the first engines, and the number of the others."""
     names = [outcome.name for outcome in outcomes]
     if len(names) > most + 1:
@@ -425,12 +427,12 @@ def recommendation(result: Comparison) -> list[str]:
     return lines
 
 
-def is_own(outcome: Outcome) -> bool:
+def is_own(outcome: EngineOutcome) -> bool:
     """Return whether OpenSM computes the routes of an outcome with an engine of its own."""
     return is_opensms(outcome.name) or outcome.opensm_use == "own"
 
 
-def change_to(fabric: Fabric, outcome: Outcome) -> str:
+def change_to(fabric: Fabric, outcome: EngineOutcome) -> str:
     """Return how to make OpenSM use the routes of an outcome, and the drawbacks."""
     if is_own(outcome):
         return _own(fabric, outcome)
@@ -440,7 +442,7 @@ def change_to(fabric: Fabric, outcome: Outcome) -> str:
     )
 
 
-def _own(fabric: Fabric, outcome: Outcome) -> str:
+def _own(fabric: Fabric, outcome: EngineOutcome) -> str:
     """Return how to configure OpenSM to route with an engine of its own."""
     # The routes name the engine that OpenSM falls back to.
     name = outcome.routes.engine if outcome.routes else engine.parse(outcome.name)[0].name
@@ -466,7 +468,7 @@ def _own(fabric: Fabric, outcome: Outcome) -> str:
     return f"OpenSM's own {name}: {', '.join(settings)} in opensm.conf ({command}){more}"
 
 
-def roots_taken(fabric: Fabric, outcome: Outcome) -> NDArray[np.int32]:
+def roots_taken(fabric: Fabric, outcome: EngineOutcome) -> NDArray[np.int32]:
     """Return the rows of the roots that an engine ``updn`` uses, ascending."""
     options = engine.bind(*engine.parse(outcome.name))
     named = {key: options[key] for key in ("roots", "root_guid_file") if key in options}
@@ -475,7 +477,7 @@ def roots_taken(fabric: Fabric, outcome: Outcome) -> NDArray[np.int32]:
     return chosen_roots(fabric, **named)[0]
 
 
-def _gain(result: Comparison, best: Outcome, over: Outcome) -> str:
+def _gain(result: Comparison, best: EngineOutcome, over: EngineOutcome) -> str:
     gain = result.gain(best, over)
     text = f"{gain.bandwidth:+.1%} bisection bandwidth"
     if not math.isnan(gain.low):

@@ -15,7 +15,7 @@ from rich.table import Table
 from weft.advice.compare import SOME_HOSTS, compare
 from weft.advice.comparison import (
     Comparison,
-    Outcome,
+    EngineOutcome,
     cell_text,
     no_tables,
     recommendation,
@@ -286,14 +286,14 @@ def advice(result: Comparison) -> list[str]:
     return lines
 
 
-def _giving_the_same(others: Sequence[Outcome]) -> str:
+def _giving_the_same(others: Sequence[EngineOutcome]) -> str:
     if not others:
         return ""
     names = ", ".join(sorted(other.name for other in others))
     return f"; {names} {'are' if len(others) > 1 else 'is'} equally good"
 
 
-def _within(others: Sequence[Outcome]) -> str:
+def _within(others: Sequence[EngineOutcome]) -> str:
     if not others:
         return ""
     names = ", ".join(other.name for other in others)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from weft.advice.machine_room import Layout, cost
+from weft.advice.machine_room import RoomLayout, cost
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
 from weft.cli.machine_output import emit
 from weft.cli.options import options_of
 from weft.core.settings import settings
 
-_Options: Any = options_of("LayoutOptions", settings(Layout))
+_Options: Any = options_of("LayoutOptions", settings(RoomLayout))
 
 
 class LayoutOptions(_Options):  # type: ignore[misc]
@@ -39,7 +39,7 @@ def cost_command(
 ) -> int:
     """Place a fabric in racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
-    room = layout.build(Layout)  # options are checked before the fabric is loaded
+    room = layout.build(RoomLayout)  # options are checked before the fabric is loaded
     costs = cost(options.load(fabric), prices=prices, layout=room)
     if cables is not None:
         costs.write_cables(cables)

@@ -16,7 +16,7 @@ from weft.core.settings import Setting, is_listed, parts_of, settings
 T = TypeVar("T")
 
 
-class Given:
+class GivenOptions:
     """Options as texts from the command line, which are later converted to settings."""
 
     items: ClassVar[Mapping[str, Setting]]
@@ -62,7 +62,7 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
     options = [(name, *_option(item)) for name, item in items.items()]
     # Without a module of ours cyclopts takes the class for a builtin type and shows no options.
     namespace = {"__module__": __name__}
-    kind = make_dataclass(name, options, bases=(Given,), namespace=namespace, frozen=True)
+    kind = make_dataclass(name, options, bases=(GivenOptions,), namespace=namespace, frozen=True)
     kind.items = items  # type: ignore[attr-defined]
     return Parameter(name="*")(kind)
 

@@ -151,13 +151,13 @@ def serve_command(
     from weft.sim.keys.network import key_network
     from weft.sim.keys.tables import enough_lmc, installed_tables, most_lmc
     from weft.subnet.service import makers
-    from weft.subnet.service.access import ADMINISTRATOR, MONITOR, Access, Limits
+    from weft.subnet.service.access import ADMINISTRATOR, MONITOR, Access, RequestLimits
     from weft.subnet.service.ibsim import add_cables
     from weft.subnet.service.installer import Attachment, Installer
     from weft.subnet.service.keeper import Keeper
     from weft.subnet.service.models import LONGEST_S
     from weft.subnet.service.service import Rules, Service
-    from weft.subnet.service.store import Store
+    from weft.subnet.service.store import ServiceStore
 
     loopback = _is_loopback(host)
     if (tls_cert is None) != (tls_key is None):
@@ -191,7 +191,9 @@ def serve_command(
     most = most_lmc(loaded)
     if lmc is not None and not 1 <= lmc <= most:
         raise InputError(f"--lmc must be 1 to {most} on {loaded.name}, not {lmc}")
-    opened = Store(store, loaded.digest, {"criterion": criterion, "while_missing": while_missing})
+    opened = ServiceStore(
+        store, loaded.digest, {"criterion": criterion, "while_missing": while_missing}
+    )
     rules = Rules(
         criterion, while_missing, lease, max_applications,
         keep_log_s=None if keep_log is None else keep_log * 86400,
@@ -210,10 +212,10 @@ def serve_command(
             if lmc not in (None, installer.lmc):
                 raise InputError(f"--lmc is {lmc}, but OpenSM has LMC {installer.lmc}")
             lmc = installer.lmc
-        settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
+        settings = makers.MakerSettings(tuple(engine), lmc or most, alternatives, seed)
         stream = stack.enter_context(_listening(host, port))
         access = Access(
-            opened.tokens(), required=required, limits=Limits(max_body, max_rate),
+            opened.tokens(), required=required, limits=RequestLimits(max_body, max_rate),
             hosts=(host.lower(), f"[{host.lower()}]", "localhost", "127.0.0.1", "[::1]"),
         )  # fmt: skip
         first = new_admin_token or ADMINISTRATOR not in opened.tokens()

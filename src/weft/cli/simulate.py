@@ -36,9 +36,9 @@ from weft.sim.flit import FlitResult
 from weft.sim.packet import PacketResult
 from weft.study.experiment import Experiment, check, read_experiment
 from weft.study.experiment.result_tables import brief
-from weft.study.experiment.run import Outcome, Stage, perform
+from weft.study.experiment.run import ExperimentStage, Outcome, perform
 from weft.study.experiment.spec import CHOOSING, FABRIC, OutputPart
-from weft.study.experiment.store import Store
+from weft.study.experiment.store import ResultWriter
 
 #: Statuses of runs that have a result.
 KNOWN = frozenset({"complete", "partial"})
@@ -149,7 +149,7 @@ def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
 
 def _run(experiment: Experiment, wanted: bool) -> int:
     """Perform the runs, print them, and save them if an output folder is given."""
-    stage = Stage(len(experiment.runs))
+    stage = ExperimentStage(len(experiment.runs))
     kept: list[Path] = []
     try:
         return _runs(experiment, wanted, stage, kept)
@@ -160,12 +160,12 @@ def _run(experiment: Experiment, wanted: bool) -> int:
         return status
 
 
-def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) -> int:
+def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: list[Path]) -> int:
     outcomes: list[Outcome] = []
     shown: list[PacketResult | FlitResult] = []
     folder, page = experiment.output.folder, experiment.output.html
     matrix = experiment.output.congestion_matrix
-    store = None if folder is None else Store(folder, experiment)
+    store = None if folder is None else ResultWriter(folder, experiment)
     try:
 
         def add(outcome: Outcome) -> None:
@@ -226,7 +226,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
     return 0 if any_complete and all(o.status in fine for o in outcomes) else NOT_WHOLE
 
 
-def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
+def _not_done(experiment: Experiment, stage: ExperimentStage, done: int) -> list[Outcome]:
     """Return outcomes of the unfinished runs after an interrupt; the first may have started.
 
     Parameters
@@ -264,7 +264,7 @@ class _Watch:
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, stage: Stage) -> None:
+    def update(self, stage: ExperimentStage) -> None:
         """Show the stage of the experiment."""
         if not self._wanted or time.perf_counter() < self._next:
             return

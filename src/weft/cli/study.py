@@ -31,7 +31,7 @@ from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
 from weft.study.resolved import resolved
 from weft.study.runs import shares, slurm
-from weft.study.runs.execute import Progress, counts
+from weft.study.runs.execute import StudyProgress, counts
 from weft.study.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
 from weft.study.runs.store import INDEX, Store
 from weft.study.schema import schema
@@ -261,7 +261,7 @@ def _write_jobs(planned: Plan, store: Store, most: int, options: Sequence[str]) 
     return script
 
 
-def _interrupted(progress: Progress) -> int:
+def _interrupted(progress: StudyProgress) -> int:
     """Say that a signal has ended a study, and return the exit status."""
     word, status = ended_by()
     print(f"weft: {word}; {count_text(progress.left, 'run')} left", file=sys.stderr)
@@ -326,7 +326,7 @@ def plan_lines(planned: Plan, folder: Path) -> list[str]:
     return lines
 
 
-def _end(planned: Plan, store: Store, progress: Progress | None) -> int:
+def _end(planned: Plan, store: Store, progress: StudyProgress | None) -> int:
     """Print what the store has now, and return the exit status."""
     have = store.briefs(task.key for task in planned.tasks)
     statuses: dict[str, int] = {}

@@ -18,7 +18,7 @@ from weft.cli.machine_output import given
 from weft.cli.output import plain
 from weft.core.counts import count_text
 from weft.core.words import clock_text
-from weft.study.runs.execute import Progress
+from weft.study.runs.execute import StudyProgress
 from weft.study.runs.shares import PROGRESS_OF_SHARE, waiting_results
 from weft.study.runs.store import JOBS, PROGRESS, Store, writer
 
@@ -57,7 +57,7 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: StudyProgress) -> None:
         """Show the progress of this process."""
         if progress.stopping and not self._stopping:
             self._stopping = True
@@ -86,7 +86,7 @@ class Display:
         self._bar.update(self._bar.task_ids[0], description=plain(text), completed=done, total=runs)
 
 
-def spent_text(progress: Progress) -> str:
+def spent_text(progress: StudyProgress) -> str:
     """Return how long a study took and at what rate."""
     done = sum(progress.done.values())
     spent = time.time() - progress.began_s

@@ -153,7 +153,7 @@ def warm_service() -> None:
     """Make, install and grant a key as `weft serve` does."""
     tree = build("xgft:3;2,2,2;1,2,2")
     hosts = np.arange(tree.num_hosts, dtype=np.int32)
-    makers.initialise(tree, makers.Settings(lmc=2))
+    makers.initialise(tree, makers.MakerSettings(lmc=2))
     (made,) = makers.make({"a": (hosts, np.roll(hosts, 3))}, (), 0)
     assert isinstance(made, makers.MadeKey)
     base = makers.base_routes(tree, ("dmodk",))

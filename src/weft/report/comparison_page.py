@@ -21,7 +21,7 @@ from weft.report.parts import drawing_facts, fabric_blob
 from weft.report.render import render_page
 from weft.report.summary import (
     STATISTICS,
-    Scope,
+    LinkScope,
     busiest_links,
     curve,
     default_run,
@@ -125,7 +125,9 @@ def _patterns(page: Page) -> list[dict[str, Any]]:
     ]
 
 
-def _plain_busiest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list[dict[str, str]]:
+def _plain_busiest(
+    fabric: Fabric, run: PatternRun | None, scope: LinkScope
+) -> list[dict[str, str]]:
     """Return the list of most loaded links for a browser without scripts."""
     if run is None:
         return []
@@ -140,7 +142,9 @@ def _plain_busiest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list
     ]
 
 
-def _data(page: Page, scope: Scope, drawing: Layout, opening: PatternRun | None) -> dict[str, Any]:
+def _data(
+    page: Page, scope: LinkScope, drawing: Layout, opening: PatternRun | None
+) -> dict[str, Any]:
     fabric = page.fabric
     ran = {run.engine for run in page.runs}
     return {
@@ -156,7 +160,7 @@ def _data(page: Page, scope: Scope, drawing: Layout, opening: PatternRun | None)
     }
 
 
-def _run_facts(fabric: Fabric, run: PatternRun, scope: Scope) -> dict[str, Any]:
+def _run_facts(fabric: Fabric, run: PatternRun, scope: LinkScope) -> dict[str, Any]:
     load = run.load[scope.links]
     return {
         "engineName": run.engine,

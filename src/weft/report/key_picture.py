@@ -17,7 +17,7 @@ from weft.report.figure import NotebookFigure
 from weft.report.labels import short_names
 from weft.report.layout import layout
 from weft.report.picture import cable_curves, plot_fabric
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 from weft.sim.keys import RoutingKey
 
 #: Largest number of flows that are drawn one by one; more are drawn as loads.
@@ -103,7 +103,7 @@ def drawn_paths(key: RoutingKey) -> tuple[NDArray[np.int64], NDArray[Any], NDArr
     flow = np.sort(moving[first])
     ends = key.endpoints[:, flow]
     none = np.zeros(0, dtype=np.int32)
-    flows = Flows(ends[0], ends[1], none, np.arange(len(flow), dtype=np.int32), np.zeros(0))
+    flows = EndpointFlows(ends[0], ends[1], none, np.arange(len(flow), dtype=np.int32), np.zeros(0))
     return flow, *key.routes.links(key.fabric, flows)
 
 

@@ -47,7 +47,7 @@ class Average(NamedTuple):
     high: Array
 
 
-class Comparison(NamedTuple):
+class ReferenceComparison(NamedTuple):
     """Points compared with a reference, [points]."""
 
     #: Ratio to the reference and the ends of its interval: geometric means, by the mean of the
@@ -95,7 +95,7 @@ def average(values: Array, ratios: bool | None = None) -> Average:
 
 def compared(
     values: Array, reference: Array, by_seed: bool = True, ratios: bool | None = None
-) -> Comparison:
+) -> ReferenceComparison:
     """Compare each row of values with the row of a reference of the same shape.
 
     Without `by_seed`, common seeds are not paired; `ratios` as in `average`.
@@ -124,9 +124,9 @@ def compared(
     number = np.where(welch, count_x + count_y, pairs)
     if not ratios:
         absent = np.full(len(values), np.nan)
-        return Comparison(absent, absent, absent, p, test, number)
+        return ReferenceComparison(absent, absent, absent, p, test, number)
     ends = np.exp(centre - half), np.exp(centre + half)
-    return Comparison(np.exp(centre), *ends, p, test, number)
+    return ReferenceComparison(np.exp(centre), *ends, p, test, number)
 
 
 def are_positive(values: Array) -> bool:

@@ -22,7 +22,7 @@ from weft.core.registry import did_you_mean
 from weft.report.statistics import (
     CONFIDENCE,
     Array,
-    Comparison,
+    ReferenceComparison,
     are_positive,
     average,
     averaged,
@@ -533,7 +533,9 @@ class _Ranking:
         return *map(_known, (ratio, low, high, p)), str(self.test[at]), _significant(p)
 
 
-def _test(against: Comparison, fixed: NDArray[np.bool_], of_reference: Any) -> NDArray[np.str_]:
+def _test(
+    against: ReferenceComparison, fixed: NDArray[np.bool_], of_reference: Any
+) -> NDArray[np.str_]:
     """Return the test of each comparison, or why there is none."""
     none = np.where(fixed & of_reference, "deterministic", "no variation")
     none = np.where(against.number >= np.where(fixed & of_reference, 1, 2), none, "")

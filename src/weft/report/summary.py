@@ -30,7 +30,7 @@ STATISTICS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
+class LinkScope:
     """Links that statistics and curves cover."""
 
     #: int64: the links, ascending.
@@ -41,12 +41,12 @@ class Scope:
     all_links: bool
 
 
-def scope_of(fabric: Fabric) -> Scope:
+def scope_of(fabric: Fabric) -> LinkScope:
     """Return the links between switches, or all usable links if there are none."""
     between = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
     if len(between):
-        return Scope(between, "links between switches", all_links=False)
-    return Scope(usable_links(fabric), "links", all_links=True)
+        return LinkScope(between, "links between switches", all_links=False)
+    return LinkScope(usable_links(fabric), "links", all_links=True)
 
 
 def usable_links(fabric: Fabric) -> NDArray[np.int64]:

@@ -100,7 +100,7 @@ def assign_lanes(
         as far as was searched.
     """
     check_vls(max_vls)
-    paths = Paths.of(fabric, table, lmc, management)
+    paths = TablePaths.of(fabric, table, lmc, management)
     lanes, _ = paths.fewest(max_vls)
     used = int(lanes.max(initial=0)) + 1
     refuse_lanes(used, max_vls)
@@ -123,7 +123,7 @@ def edges_back(fabric: Fabric) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
-class Paths:
+class TablePaths:
     """The paths of a table that need lanes; LIDs with equal paths are included once."""
 
     #: The fabric and its table.
@@ -141,7 +141,7 @@ class Paths:
     @classmethod
     def of(
         cls, fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, management: bool
-    ) -> Paths:
+    ) -> TablePaths:
         """Collect the paths between hosts or, if `management`, from all rows to all LIDs."""
         graph = fabric.graph
         last = fabric.num_destinations if management else fabric.num_host_endpoints

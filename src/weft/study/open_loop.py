@@ -13,7 +13,7 @@ from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
-from weft.sim.sweep.settings import OWN, USUAL_ENGINE, Study, loads_of
+from weft.sim.sweep.settings import OWN, USUAL_ENGINE, LoadStudy, loads_of
 from weft.study.checks import (
     Files,
     check_coefficients,
@@ -24,7 +24,7 @@ from weft.study.checks import (
     check_spec,
 )
 from weft.study.checks import seeded as with_usual_seeds
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import (
     RUN,
     AdapterPart,
@@ -159,7 +159,7 @@ class OpenLoopKeys(OpenLoopRuns):
             if name not in ("sharing", "policy") or len(getattr(self, name)) > 1
         }
 
-    def configuration(self, loaded: Loaded) -> Study:
+    def configuration(self, loaded: FabricCache) -> LoadStudy:
         """Return the only configuration of these keys, ready to run.
 
         Raises
@@ -189,4 +189,4 @@ class OpenLoopKeys(OpenLoopRuns):
             routes = loaded.routes(fabric, self.engine[0], lambda doing: None)
         if isinstance(routes, NotApplicable):
             raise routes
-        return Study.of(fabric, routes, level, policy, routing, self.seed, given)
+        return LoadStudy.of(fabric, routes, level, policy, routing, self.seed, given)

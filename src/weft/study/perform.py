@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.study.plan import Plan
 from weft.study.resolved import resolved
-from weft.study.runs.execute import Progress, execute
+from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import Executor
 from weft.study.runs.store import PROGRESS, Store
 
@@ -38,8 +38,8 @@ def store_study(plan: Plan, store: Store) -> None:
 
 
 def perform(
-    plan: Plan, store: Store, executor: Executor, watch: Callable[[Progress], None]
-) -> Progress:
+    plan: Plan, store: Store, executor: Executor, watch: Callable[[StudyProgress], None]
+) -> StudyProgress:
     """Perform the runs of a plan that are to be computed, and store each as soon as it is known.
 
     Parameters
@@ -53,7 +53,7 @@ def perform(
 
     Returns
     -------
-    Progress
+    StudyProgress
         What was done; `stopping` if an interrupt ended it.
 
     Raises
@@ -62,7 +62,7 @@ def perform(
         If a result cannot be stored.
     """
     store_study(plan, store)
-    progress = Progress(plan.study.name, len({task.key for task in plan.tasks}), 0)
+    progress = StudyProgress(plan.study.name, len({task.key for task in plan.tasks}), 0)
     progress.stored = progress.runs - len(plan.todo)
     limits = plan.limits
     tasks = [plan.tasks[number] for number in plan.todo]

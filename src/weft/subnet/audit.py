@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.alternatives import IN_PLACE, Alternative, alternatives
+from weft.advice.alternatives import IN_PLACE, BetterEngine, alternatives
 from weft.advice.compare import inner_links, relative_loads
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
@@ -108,7 +108,7 @@ class Audit:
     better: str
     better_worst: float
     #: What to use instead of the tables, the smallest change first.
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: tuple[BetterEngine, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -255,7 +255,7 @@ class _Auditor:
         self.version = ""
         self.links: tuple[LinkLoad, ...] = ()
         self.worst = self.mean = float("nan")
-        self.alternatives: tuple[Alternative, ...] = ()
+        self.alternatives: tuple[BetterEngine, ...] = ()
         self.requested = ""
         #: Reason why the service levels and lanes of packets are not known; empty if they are.
         self.unknown_levels = ""

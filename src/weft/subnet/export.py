@@ -33,7 +33,7 @@ from weft.routing.opensm.tables_folder import (
     README,
     SUMMARY,
     TORUS,
-    Tables,
+    OpensmTables,
 )
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import Validation, validate
@@ -71,7 +71,7 @@ def tables_for(
     *,
     sm_host: str | int | None = None,
     lids: Lids | None = None,
-) -> tuple[Tables, Lids]:
+) -> tuple[OpensmTables, Lids]:
     """Return routes as OpenSM's files, and the LIDs in these files.
 
     Parameters
@@ -104,10 +104,10 @@ def tables_for(
     settings = {"routing_engine": "file", "lmc": str(table.lmc)}
     torus = torus_files(fabric, table)
     if torus is not None:
-        return Tables({**memory, **torus[0]}, {**settings, **torus[1]}), lids
+        return OpensmTables({**memory, **torus[0]}, {**settings, **torus[1]}), lids
     files = {LFTS: lft_dump(fabric, table, lids=lids)}
     lanes, more = lane_files(fabric, table)
-    return Tables({**files, **memory, **lanes}, {**settings, **more}), lids
+    return OpensmTables({**files, **memory, **lanes}, {**settings, **more}), lids
 
 
 def _as_tables(routes: Routes) -> TableRoutes:
@@ -282,7 +282,7 @@ def _appearing(target: Path) -> Iterator[Path]:
 # -- contents ----------------------------------------------------------------------------------
 
 
-def _config(tables: Tables, place: Path, validation: Validation) -> str:
+def _config(tables: OpensmTables, place: Path, validation: Validation) -> str:
     lines = [
         "# Lines for OpenSM's opensm.conf, where they replace those of the same name.",
         *_warnings(validation, "# "),
@@ -306,7 +306,7 @@ def _warnings(validation: Validation, prefix: str = "") -> list[str]:
 
 def _commands(
     fabric: Fabric,
-    tables: Tables,
+    tables: OpensmTables,
     place: Path,
     here: Path,
     names: Sequence[str],
@@ -393,7 +393,7 @@ def _readme(
     fabric: Fabric,
     table: TableRoutes,
     lids: Lids,
-    tables: Tables,
+    tables: OpensmTables,
     place: Path,
     validation: Validation,
     commands: str,

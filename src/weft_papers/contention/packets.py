@@ -204,7 +204,7 @@ def processes(edges: int, size_bytes: int, start_ns: NDArray[np.float64]) -> Wor
 
 
 @dataclass(frozen=True)
-class Case:
+class GraphRun:
     """One run: a graph on a switch."""
 
     #: Hardware and protocol.
@@ -219,14 +219,14 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Times:
+class EdgeTimes:
     """Result of a run: s from each communication's start to its arrival, float64 [edges]."""
 
     time_s: NDArray[np.float64]
 
 
 @typed_run
-def packet_times(_: None, case: Case, watch: Watch = lambda _: None) -> Times:
+def packet_times(_: None, case: GraphRun, watch: Watch = lambda _: None) -> EdgeTimes:
     """Return the times of a graph.
 
     Random start times depend only on the graph and on `start_ns` of the variant. `watch` is called
@@ -246,15 +246,15 @@ def packet_times(_: None, case: Case, watch: Watch = lambda _: None) -> Times:
     if not result.complete:
         raise KeyboardInterrupt  # only an interrupt ends a run early
     arrived: NDArray[np.float64] = result.arrived_ns[result.workload.messages]
-    return Times((arrived - start_ns) * 1e-9)
+    return EdgeTimes((arrived - start_ns) * 1e-9)
 
 
 def cases(
     graphs: Sequence[Graph], variant: Variant, nodes: int, size_bytes: int = SIZE_BYTES
-) -> list[Case]:
+) -> list[GraphRun]:
     """Return the runs of graphs, and last that of one communication alone."""
     return [
-        Case(variant, tuple(sources), tuple(destinations), nodes, size_bytes)
+        GraphRun(variant, tuple(sources), tuple(destinations), nodes, size_bytes)
         for sources, destinations in (*graphs, ([0], [1]))
     ]
 
@@ -264,7 +264,7 @@ def measure(
     variant: Variant,
     nodes: int,
     size_bytes: int = SIZE_BYTES,
-    times: Callable[[Case], Times] = lambda case: packet_times(None, case),
+    times: Callable[[GraphRun], EdgeTimes] = lambda case: packet_times(None, case),
 ) -> tuple[list[Measurement], float]:
     """Return the times of graphs, and the time per byte of one communication alone, in s.
 
@@ -337,7 +337,7 @@ def _nodes_of(graph: Graph) -> int:
 
 
 def _measured_rows(
-    figure_4: Mapping[str, Graph], variant: Variant, times: Callable[[Case], Times]
+    figure_4: Mapping[str, Graph], variant: Variant, times: Callable[[GraphRun], EdgeTimes]
 ) -> list[list[object]]:
     """Return rows with the paper's measured times and those of the packet level."""
     rows: list[list[object]] = []

@@ -82,7 +82,7 @@ class Benchmark:
     #: Whether the benchmark draws at random which ranks exchange, all with the same probability;
     #: its metrics then have the same distribution under any placement.
     draws: bool = False
-    #: Field of `evidence.Choice` that selects the variant.
+    #: Field of `evidence.KnsChoice` that selects the variant.
     axis: str = ""
     #: Ranks per node, 1 or 8 -> name of a variant -> further options of the application.
     variants: Mapping[int, Mapping[str, str]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from weft_papers.claims import NOTHING, Comparison, Finding, Verdict
+from weft_papers.claims import NOTHING, ClaimComparison, ClaimFinding, Verdict
 from weft_papers.kns.benchmarks import CORE_GFLOPS, EDGE_FACTOR, GRAPH_SCALE, PTRANS_ORDER
 from weft_papers.kns.evidence import (
     EITHER,
@@ -14,7 +14,7 @@ from weft_papers.kns.evidence import (
     SIMILAR,
     Condition,
     Conditions,
-    Evidence,
+    KnsEvidence,
     above,
     against_linear,
     alike,
@@ -39,7 +39,7 @@ _PAPER_UPDN_US = 14.0
 _RING_LEAD_US = 0.5
 
 
-def _pairs(evidence: Evidence, finding: Finding) -> str:
+def _pairs(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     return (
         "HPCC's ping-pong runs one pair at a time, so there is no contention. With one rank on "
         "each host it runs all ordered pairs of hosts under any placement: minimum, mean and "
@@ -51,7 +51,7 @@ def _pairs(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _max_comment(evidence: Evidence, finding: Finding) -> str:
+def _max_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     text = "32 Gb/s of data times 2048 of 2074 bytes is 3.95 GB/s, minus the cost of the rendezvous"
     if finding.verdict is not Verdict.HOLDS:
         text += (
@@ -72,7 +72,7 @@ def _of_rivals(network: str, engine: str, make: Condition, *metrics: str) -> Con
     return lambda evidence: [each for conditions in every for each in conditions(evidence)]
 
 
-def _linear_rings(evidence: Evidence) -> list[Comparison]:
+def _linear_rings(evidence: KnsEvidence) -> list[ClaimComparison]:
     comparisons = []
     for metric in ("natural-ring-latency", "random-ring-latency"):
         for one, other in (("lash", "lash"), ("dfsssp", "dfsssp"), ("hdor", "ftree")):
@@ -80,11 +80,11 @@ def _linear_rings(evidence: Evidence) -> list[Comparison]:
             lead = evidence.get(metric, KNS, one, "linear") - tree
             within = -SAME * float(tree.mean()), _RING_LEAD_US
             label = f"{metric}, linear: KNS {one} minus tree {other}, us"
-            comparisons.append(Comparison.of(label, lead, within))
+            comparisons.append(ClaimComparison.of(label, lead, within))
     return comparisons
 
 
-def _updn_latency(evidence: Evidence) -> list[Comparison]:
+def _updn_latency(evidence: KnsEvidence) -> list[ClaimComparison]:
     metric = "pingpong-latency-max"
     possible, because = (-math.inf, math.inf), ""
     if metric in evidence.alone:
@@ -95,7 +95,7 @@ def _updn_latency(evidence: Evidence) -> list[Comparison]:
             f"{longest:.2g} us even via all switches of the tree"
         )
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{metric}, tree updn linear, us",
             evidence.get(metric, TREE, "updn", "linear"),
             (_PAPER_UPDN_US * (1 - SIMILAR), math.inf),
@@ -112,7 +112,7 @@ OF_MESSAGES = (
         "The maximum ping-pong bandwidth is almost 4 GB/s on both networks with all routings",
         f"every maximum is {_LOW} to {_HIGH} GB/s",
         lambda evidence: [
-            Comparison.of(
+            ClaimComparison.of(
                 f"maximum bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH)
             )
             for network in (KNS, TREE)
@@ -147,7 +147,7 @@ OF_MESSAGES = (
         "The KNS's average bandwidth is close to its maximum",
         f"average / maximum is within {SAME:.0%} of 1",
         lambda evidence: [
-            Comparison.of(
+            ClaimComparison.of(
                 f"average over maximum, {KNS} {engine} {placement}",
                 evidence.get("pingpong-bandwidth-avg", KNS, engine, placement)
                 / evidence.get("pingpong-bandwidth-max", KNS, engine, placement),
@@ -276,12 +276,12 @@ _PAPER_PTRANS, _PAPER_GUPS = 12.0, 0.05
 _CEILING = "no processor time is simulated: the network allows more, and processors limit the rate"
 
 
-def _gups_share(evidence: Evidence) -> float:
+def _gups_share(evidence: KnsEvidence) -> float:
     """Return the largest time per update on the network alone, divided by the paper's time."""
     return _PAPER_GUPS / float(evidence.all("random-access", KNS, ("linear",)).min())
 
 
-def _gups_comment(evidence: Evidence, finding: Finding) -> str:
+def _gups_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     return (
         "Messages alone, with 0.3 us of processor time at either end, take "
         f"{_gups_share(evidence):.1%} of the time at 0.05 GUPS (0.72 us per update on each of 36 "
@@ -290,7 +290,7 @@ def _gups_comment(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _gups_drop(evidence: Evidence, finding: Finding) -> str:
+def _gups_drop(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     paced = [
         abs(against_linear(evidence, "random-access-paced", TREE, engine).mean - 1)
         for engine in PAPER_ENGINES[TREE]
@@ -303,7 +303,7 @@ def _gups_drop(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _ptrans_diluted(evidence: Evidence) -> tuple[float, float]:
+def _ptrans_diluted(evidence: KnsEvidence) -> tuple[float, float]:
     """Return the smallest and largest GB/s on the KNS with processor time after the exchange.
 
     The processor time is the time at 12 GB/s minus the time of the fastest exchange.
@@ -314,7 +314,7 @@ def _ptrans_diluted(evidence: Evidence) -> tuple[float, float]:
     return size / (processors + network.max()), size / (processors + network.min())
 
 
-def _ptrans_comment(evidence: Evidence, finding: Finding) -> str:
+def _ptrans_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     least, most = _ptrans_diluted(evidence)
     return (
         "The exchange alone is faster than the whole benchmark, whose ranks also copy and add "
@@ -323,7 +323,7 @@ def _ptrans_comment(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _ptrans_why(evidence: Evidence, finding: Finding) -> str:
+def _ptrans_why(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     return (
         "On the 6 x 6 grid each rank has one partner, so that PTRANS is one permutation, whose "
         "time is determined by the cable with the most flows; on 4 x 9 and 3 x 12 a rank has 36 "
@@ -429,12 +429,12 @@ _PAPER_GFLOPS, _PAPER_GTEPS = 30.0, 2.5
 BANDWIDTHS = ("random-ring-bandwidth", "natural-ring-bandwidth", "ptrans", "graph500", "ebb")
 
 
-def _hpcg_waits(evidence: Evidence) -> str:
+def _hpcg_waits(evidence: KnsEvidence) -> str:
     shares = np.concatenate([evidence.all("hpcg-waiting", net).ravel() for net in (KNS, TREE)])
     return f"{shares.min():.2f} to {shares.max():.2f} %"
 
 
-def _hpcg_level(evidence: Evidence, finding: Finding) -> str:
+def _hpcg_level(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     total = HOSTS * evidence.ranks_per_node * CORE_GFLOPS
     return (
         f"Each rank is assumed to have {CORE_GFLOPS} GFLOPS, {total:.3g} in total without "
@@ -444,7 +444,7 @@ def _hpcg_level(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _hpcg_random(evidence: Evidence, finding: Finding) -> str:
+def _hpcg_random(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     return (
         f"HPCG's busiest rank waits {_hpcg_waits(evidence)} of its time for others, the network "
         "included: no routing or placement can change the rate by more. A difference visible in "
@@ -452,7 +452,7 @@ def _hpcg_random(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _graph_comment(evidence: Evidence, finding: Finding) -> str:
+def _graph_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     edges = EDGE_FACTOR * 2**GRAPH_SCALE
     search_ms = {
         f"{network} {engine}": edges
@@ -470,7 +470,7 @@ def _graph_comment(evidence: Evidence, finding: Finding) -> str:
     return text + f" Messages alone take longer with {', '.join(slow)} ms." * bool(slow)
 
 
-def _graph_random(evidence: Evidence, finding: Finding) -> str:
+def _graph_random(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     text = (
         "Vertices are distributed over ranks at random (v mod P), so all pairs of ranks exchange "
         "about the same number of edges (all to all); the placement only changes which messages "
@@ -484,7 +484,7 @@ def _graph_random(evidence: Evidence, finding: Finding) -> str:
     return text
 
 
-def _ebb_same(evidence: Evidence, finding: Finding) -> str:
+def _ebb_same(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     ratios = {
         engine: evidence.ratio("ebb", (KNS, engine, EITHER), (TREE, engine, EITHER))
         for engine in ("updn", "lash", "dfsssp")
@@ -498,7 +498,7 @@ def _ebb_same(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def _ebb_hdor(evidence: Evidence, finding: Finding) -> str:
+def _ebb_hdor(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     over = [
         f"{other} {ratio.mean - 1:+.1%}"
         for other in ("lash", "dfsssp")
@@ -512,7 +512,7 @@ def _ebb_hdor(evidence: Evidence, finding: Finding) -> str:
     )
 
 
-def lane_gains(evidence: Evidence) -> dict[str, float]:
+def lane_gains(evidence: KnsEvidence) -> dict[str, float]:
     """Return the gain of more lanes on the same paths, geometric means over `BANDWIDTHS`."""
     pairs = {
         "KNS hdor, 2 lanes": ((KNS, "hdor-2"), (KNS, "hdor")),
@@ -532,15 +532,15 @@ def lane_gains(evidence: Evidence) -> dict[str, float]:
     return gains
 
 
-def _gained(evidence: Evidence, hdor: bool) -> list[Comparison]:
+def _gained(evidence: KnsEvidence, hdor: bool) -> list[ClaimComparison]:
     return [
-        Comparison.of(f"{label}: gain", np.array([gain]), (evidence.better, math.inf))
+        ClaimComparison.of(f"{label}: gain", np.array([gain]), (evidence.better, math.inf))
         for label, gain in lane_gains(evidence).items()
         if ("hdor" in label) == hdor
     ]
 
 
-def _gains(evidence: Evidence) -> str:
+def _gains(evidence: KnsEvidence) -> str:
     return ", ".join(f"{label} {gain:+.1%}" for label, gain in lane_gains(evidence).items())
 
 

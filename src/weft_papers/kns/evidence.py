@@ -2,7 +2,7 @@
 
 The paper leaves open the order of its cables, the root of updn, the grid of PTRANS, the processor
 time per edge of Graph500, and the smallest difference that matters. Each has several plausible
-values; a `Choice` has one value for each. For each number of ranks per node, a claim is judged
+values; a `KnsChoice` has one value for each. For each number of ranks per node, a claim is judged
 under every choice that changes the values that the claim uses; `weft_papers.claims.vote` gives the
 majority verdict.
 
@@ -30,9 +30,9 @@ from weft_papers import claims
 from weft_papers.claims import (
     ANYTHING,
     Claim,
+    ClaimComparison,
+    ClaimFinding,
     ClaimResult,
-    Comparison,
-    Finding,
     NotMeasured,
     OutOfScope,
     Range,
@@ -40,7 +40,7 @@ from weft_papers.claims import (
 )
 from weft_papers.kns import machine
 from weft_papers.kns.benchmarks import BENCHMARKS, METRICS
-from weft_papers.kns.runs import PLACEMENTS, Measured, Run
+from weft_papers.kns.runs import PLACEMENTS, KnsRun, KnsRunResult
 
 #: Largest relative difference between values that count as the same, or as similar.
 SAME, SIMILAR = 0.05, 0.10
@@ -57,7 +57,7 @@ _OF_METRIC = {name: each for each in BENCHMARKS.values() for name in each.metric
 
 
 @dataclass(frozen=True)
-class Choice:
+class KnsChoice:
     """One value for each parameter that the paper leaves open."""
 
     #: Number of ranks per node; a vote counts the choices with the same number.
@@ -76,10 +76,10 @@ class Choice:
         return ", ".join(str(getattr(self, axis)) for axis in AXES if getattr(self, axis))
 
 
-AXES = tuple(axis.name for axis in fields(Choice))[1:]
+AXES = tuple(axis.name for axis in fields(KnsChoice))[1:]
 
 
-def every_choice(ranks_per_node: int, all_choices: bool = True) -> tuple[Choice, ...]:
+def every_choice(ranks_per_node: int, all_choices: bool = True) -> tuple[KnsChoice, ...]:
     """Return all choices, the headline choice first; or, if not `all_choices`, only this one."""
     variants = {
         each.axis: list(each.variants_at(ranks_per_node))
@@ -87,7 +87,7 @@ def every_choice(ranks_per_node: int, all_choices: bool = True) -> tuple[Choice,
         if each.axis
     }
     options = [machine.CABLES, machine.ROOTS, variants["grid"], variants["pace"], BETTER]
-    every = [Choice(ranks_per_node, *each) for each in product(*map(list, options))]
+    every = [KnsChoice(ranks_per_node, *each) for each in product(*map(list, options))]
     return tuple(every if all_choices else every[:1])
 
 
@@ -109,21 +109,21 @@ class Ratio:
         """Mean over the placements."""
         return float(self.values.mean())
 
-    def within(self, low: float = -math.inf, high: float = math.inf) -> Comparison:
+    def within(self, low: float = -math.inf, high: float = math.inf) -> ClaimComparison:
         """Return the condition that the ratio is in a range, ends included."""
-        return Comparison.of(
+        return ClaimComparison.of(
             self.label, self.values, (low, high), possible=self.possible, because=self.because
         )
 
 
 @dataclass(frozen=True)
-class Evidence:
+class KnsEvidence:
     """All values with one number of ranks per node, under a choice."""
 
     #: Key -> float64 [seeds]: one value for each placement, by ascending seed.
     values: Mapping[Key, Floats]
     #: Choice by which `get` selects keys; None until `at` is called.
-    choice: Choice | None = None
+    choice: KnsChoice | None = None
     #: Keys that were not measured because of an interrupt.
     missing: frozenset[Key] = frozenset()
     #: Metric -> largest share of the time that the network takes in any run.
@@ -133,12 +133,12 @@ class Evidence:
     #: Metrics with at most one measured message in flight at a time.
     alone: frozenset[str] = frozenset()
     #: Choice -> keys and thresholds that a claim has used under this choice.
-    reads: dict[Choice, set[Any]] = field(default_factory=dict, compare=False)
+    reads: dict[KnsChoice, set[Any]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
-        cls, measured: Sequence[Measured], ranks_per_node: int, asked: Sequence[Run] = ()
-    ) -> Evidence:
+        cls, measured: Sequence[KnsRunResult], ranks_per_node: int, asked: Sequence[KnsRun] = ()
+    ) -> KnsEvidence:
         """Collect the values of the runs with a number of ranks per node.
 
         Parameters
@@ -190,7 +190,7 @@ class Evidence:
             alone=frozenset(shares) - crowded,
         )
 
-    def at(self, choice: Choice, note: bool = False) -> Evidence:
+    def at(self, choice: KnsChoice, note: bool = False) -> KnsEvidence:
         """Return the evidence under a choice.
 
         Parameters
@@ -204,7 +204,7 @@ class Evidence:
         reads.setdefault(choice, set())
         return replace(self, choice=choice, reads=reads)
 
-    def filled(self) -> Evidence:
+    def filled(self) -> KnsEvidence:
         """Return the evidence with a placeholder for each missing value."""
         values = {**dict.fromkeys(self.missing, np.ones(1)), **self.values}
         return replace(self, values=values, missing=frozenset())
@@ -221,7 +221,7 @@ class Evidence:
         return BETTER[self._chosen.better]
 
     @property
-    def _chosen(self) -> Choice:
+    def _chosen(self) -> KnsChoice:
         assert self.choice is not None, "evidence needs a choice; call at() first"
         return self.choice
 
@@ -308,7 +308,7 @@ class Evidence:
         return "; ".join(self.show(metric, network, digits) for network in machine.PAPER_ENGINES)
 
 
-def _key(run: Run, metric: str) -> Key:
+def _key(run: KnsRun, metric: str) -> Key:
     return run.network, run.engine, run.placement, metric, run.variant
 
 
@@ -325,9 +325,9 @@ def spread(values: Floats) -> Floats:
     return relative
 
 
-Conditions = Callable[[Evidence], Sequence[Comparison]]
+Conditions = Callable[[KnsEvidence], Sequence[ClaimComparison]]
 #: (ratio, smallest difference) -> the condition.
-Condition = Callable[[Ratio, float], Comparison]
+Condition = Callable[[Ratio, float], ClaimComparison]
 #: Network and engine.
 Routing = tuple[str, str]
 
@@ -400,7 +400,7 @@ def levels(
     """Return the conditions that values are in a range: necessary, not sufficient for a claim."""
     every = list(product(where, placements))
     return lambda evidence: [
-        Comparison.of(
+        ClaimComparison.of(
             f"{metric}, {network} {engine} {placed}, {METRICS[metric].unit}",
             evidence.get(metric, network, engine, placed), (low, high), settles=False,
             because=because,
@@ -412,7 +412,7 @@ def levels(
 def spread_of(metric: str, network: str, within: float) -> Conditions:
     """Return the condition that all values of a network are within a relative difference."""
     return lambda evidence: [
-        Comparison.of(
+        ClaimComparison.of(
             f"{metric}, {network}: largest over smallest, minus 1",
             spread(evidence.all(metric, network)),
             (-math.inf, within),
@@ -420,27 +420,27 @@ def spread_of(metric: str, network: str, within: float) -> Conditions:
     ]
 
 
-def above(ratio: Ratio, by: float) -> Comparison:
+def above(ratio: Ratio, by: float) -> ClaimComparison:
     """Return the condition that a ratio is at least 1 + `by`."""
     return ratio.within(low=1 + by)
 
 
-def below(ratio: Ratio, by: float) -> Comparison:
+def below(ratio: Ratio, by: float) -> ClaimComparison:
     """Return the condition that a ratio is at most 1 - `by`."""
     return ratio.within(high=1 - by)
 
 
-def alike(ratio: Ratio, within: float = SAME) -> Comparison:
+def alike(ratio: Ratio, within: float = SAME) -> ClaimComparison:
     """Return the condition that a ratio or its inverse is at most 1 + `within`."""
     return ratio.within(1 / (1 + within), 1 + within)
 
 
-def kept(ratio: Ratio, within: float = SAME) -> Comparison:
+def kept(ratio: Ratio, within: float = SAME) -> ClaimComparison:
     """Return the condition that a ratio is at least 1 / (1 + `within`)."""
     return ratio.within(low=1 / (1 + within))
 
 
-def against_linear(evidence: Evidence, metric: str, network: str, engine: str) -> Ratio:
+def against_linear(evidence: KnsEvidence, metric: str, network: str, engine: str) -> Ratio:
     """Return a metric under random placement divided by that under linear placement."""
     return evidence.ratio(metric, (network, engine, "random"), (network, engine, "linear"))
 
@@ -451,12 +451,12 @@ def claim(
     says: str,
     test: str,
     conditions: Conditions,
-    measured: Callable[[Evidence], str],
-    comment: str | Callable[[Evidence, Finding], str],
-) -> Claim[Evidence]:
+    measured: Callable[[KnsEvidence], str],
+    comment: str | Callable[[KnsEvidence, ClaimFinding], str],
+) -> Claim[KnsEvidence]:
     """Return a claim; its functions get the evidence under a choice, `comment` also a finding."""
 
-    def compare(evidence: Evidence, choice: Choice) -> Sequence[Comparison]:
+    def compare(evidence: KnsEvidence, choice: KnsChoice) -> Sequence[ClaimComparison]:
         at = evidence.at(choice, note=True)
         try:
             comparisons = conditions(at)
@@ -468,7 +468,7 @@ def claim(
             raise
         return comparisons
 
-    def why(evidence: Evidence, findings: Mapping[Choice, Finding]) -> str:
+    def why(evidence: KnsEvidence, findings: Mapping[KnsChoice, ClaimFinding]) -> str:
         for choice, finding in findings.items():
             if finding.conditions:
                 at = evidence.at(choice)
@@ -485,13 +485,13 @@ def claim(
 
 
 def hold(
-    claimed: Sequence[Claim[Evidence]], evidence: Evidence, every: Sequence[Choice]
+    claimed: Sequence[Claim[KnsEvidence]], evidence: KnsEvidence, every: Sequence[KnsChoice]
 ) -> Iterator[ClaimResult]:
     """Test each claim under every choice that changes the values it uses."""
     for each in claimed:
         reading = replace(evidence, reads={})
         for result in claims.hold([each], reading, every):
-            distinct: dict[frozenset[Any], Choice] = {}
+            distinct: dict[frozenset[Any], KnsChoice] = {}
             for choice in result.findings:
                 distinct.setdefault(frozenset(reading.reads[choice]), choice)
             yield replace(

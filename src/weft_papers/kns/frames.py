@@ -14,7 +14,7 @@ from weft_papers.claims import ClaimResult, headline, reason, spread_over, vote
 from weft_papers.kns import machine
 from weft_papers.kns.benchmarks import BENCHMARKS, METRICS
 from weft_papers.kns.machine import Engines
-from weft_papers.kns.runs import Measured, Run
+from weft_papers.kns.runs import KnsRun, KnsRunResult
 
 _RUN = {
     "network": Column(
@@ -125,11 +125,11 @@ TABLES = {
 }
 
 
-def _key(run: Run) -> tuple[str | int, ...]:
+def _key(run: KnsRun) -> tuple[str | int, ...]:
     return tuple(getattr(run, name) for name in _RUN)
 
 
-def results_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+def results_frame(measured: Sequence[KnsRunResult]) -> pl.DataFrame:
     """Return one row per run and metric, with `RESULT_COLUMNS`."""
     rows = []
     for each in measured:
@@ -140,7 +140,7 @@ def results_frame(measured: Sequence[Measured]) -> pl.DataFrame:
     return frame_of_rows(RESULT_COLUMNS, rows)
 
 
-def runs_frame(measured: Sequence[Measured], full: bool) -> pl.DataFrame:
+def runs_frame(measured: Sequence[KnsRunResult], full: bool) -> pl.DataFrame:
     """Return one row per run, with `RUN_COLUMNS`."""
     more = list(RUN_COLUMNS)[len(_RUN) + 1 :]
     rows = []

@@ -134,7 +134,7 @@ EAGER_BYTES = 16384
 
 
 @dataclass(frozen=True)
-class Network:
+class KnsNetwork:
     """A fabric of the study."""
 
     #: Short name for tables and figures.
@@ -189,30 +189,30 @@ _TREE_ENGINES = {
     **_BOTH,
     "ftree": "ftree",
 }
-NETWORKS: Mapping[str, Network] = {
+NETWORKS: Mapping[str, KnsNetwork] = {
     network.name: network
     for network in (
         *(
-            Network(cabled(name, cables), spec, engines, shuffle=seed)
+            KnsNetwork(cabled(name, cables), spec, engines, shuffle=seed)
             for cables, seed in CABLES.items()
             for name, spec, engines in (
                 (KNS, _KNS_SPEC, _KNS_ENGINES),
                 (TREE, _TREE_SPEC, _TREE_ENGINES),
             )
         ),
-        Network(
+        KnsNetwork(
             ADAPTERS,
             f"{_KNS_SPEC},router=adapter",
             {"hdor": "hdor", "hdor-8": "hdor:lanes=8"},
             {"forward_latency_ns": 0.0, "adapter_gbps": 32.0},
         ),
-        Network(
+        KnsNetwork(
             SLOW_ADAPTERS,
             f"{_KNS_SPEC},router=adapter",
             {"hdor": "hdor"},
             {"forward_latency_ns": SWITCH_LATENCY_NS, "adapter_gbps": 32.0},
         ),
-        Network(
+        KnsNetwork(
             DRAGONFLY,
             "dragonfly:p=2,a=3,h=2,g=6,rate=4xQDR",
             {"updn": "updn:roots=center", "lash": "lash", "dfsssp": "dfsssp"},

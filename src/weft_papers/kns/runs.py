@@ -27,7 +27,7 @@ PLACEMENTS: tuple[Placement, ...] = ("linear", "random")
 #: Benchmarks with the longest runs, which are started first.
 _SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
 #: Benchmarks that do not depend on the placement, or that hardly wait for the network: one random
-#: placement is sufficient (`evidence.Evidence` checks this and gives the reason).
+#: placement is sufficient (`evidence.KnsEvidence` checks this and gives the reason).
 _ONE_PLACEMENT = frozenset({
     "hpcg", "pingpong-latency", "pingpong-bandwidth", "random-ring-latency",
     "random-ring-bandwidth", "random-access", "random-access-paced",
@@ -37,7 +37,7 @@ _PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
 
 
 @dataclass(frozen=True)
-class Run:
+class KnsRun:
     """One benchmark with one routing and one placement."""
 
     #: Labels in `machine.NETWORKS`.
@@ -56,7 +56,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Setting:
+class KnsParameters:
     """Parameters of all runs of a study."""
 
     #: ``packet``, or ``flow``, which is faster.
@@ -68,11 +68,11 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Measured:
+class KnsRunResult:
     """Result of one run."""
 
     #: The run.
-    run: Run
+    run: KnsRun
     #: Metric -> value.
     values: Mapping[str, float]
     #: Simulated time, number of messages, and number of hops of all packets (0 at the flow level).
@@ -100,7 +100,7 @@ def study_runs(
     beyond: bool,
     choices: bool,
     full: bool = False,
-) -> tuple[Run, ...]:
+) -> tuple[KnsRun, ...]:
     """Return every run of the study, in the order of its tables.
 
     Parameters
@@ -119,7 +119,7 @@ def study_runs(
         choice is run. Unless `full`, all orders of the cables are run only for the first number
         of ranks.
     """
-    runs: list[Run] = []
+    runs: list[KnsRun] = []
     for ranks in ranks_per_node:
         first = ranks == ranks_per_node[0]
         for network in machine.NETWORKS.values():
@@ -142,14 +142,14 @@ def study_runs(
                     placed: list[tuple[Placement, int]] = [("linear", 0)]
                     placed += [("random", seed) for seed in (seeds if many else seeds[:1])]
                     runs += [
-                        Run(network.name, engine, placement, ranks, name, variant, seed)
+                        KnsRun(network.name, engine, placement, ranks, name, variant, seed)
                         for variant in (variants if choices else variants[:1])
                         for placement, seed in placed
                     ]
     return tuple(runs)
 
 
-def begin_order(run: Run) -> tuple[int, int, str]:
+def begin_order(run: KnsRun) -> tuple[int, int, str]:
     """Return the key by which runs are sorted before they begin.
 
     The longest are first. Runs of one workload are adjacent, so that a process builds it once.
@@ -165,7 +165,9 @@ def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> 
 
 
 @typed_run
-def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
+def measure(
+    setting: KnsParameters, run: KnsRun, watch: Callable[[Any], None] = lambda _: None
+) -> KnsRunResult:
     """Simulate one run.
 
     Parameters
@@ -215,7 +217,7 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
     hops = sum(part[3] for part in parts)
     makespan_ns = float(sum(part[1] for part in parts))
     busy_ns = len(parts) * float(np.bincount(work.rank, work.duration_ns).max())
-    return Measured(
+    return KnsRunResult(
         run,
         {name: geometric_mean([each[name] for each in values]) for name in values[0]},
         makespan_ns,

@@ -18,11 +18,11 @@ from weft.core.registry import did_you_mean
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_papers.kns.benchmarks import BENCHMARKS
 from weft_papers.kns.claims import OF_APPLICATIONS, OF_HPCC, OF_MESSAGES
-from weft_papers.kns.evidence import Evidence, every_choice, hold
+from weft_papers.kns.evidence import KnsEvidence, every_choice, hold
 from weft_papers.kns.frames import lanes_frame, results_frame, runs_frame
 from weft_papers.kns.machine import CORES, Engines, check_ranks
 from weft_papers.kns.report import KnsStudy
-from weft_papers.kns.runs import Level, Setting, begin_order, measure, study_runs
+from weft_papers.kns.runs import KnsParameters, Level, begin_order, measure, study_runs
 from weft_papers.paper_registry import paper
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
@@ -92,7 +92,7 @@ def kns_infiniband(
         ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
         choices=choices, full=full,
     )  # fmt: skip
-    setting = Setting(level, engines, full)
+    setting = KnsParameters(level, engines, full)
     known = results.of("kns-infiniband", measure, setting, runs, processes, first=begin_order)
     measured = list(known.values())
     if not measured:
@@ -108,7 +108,7 @@ def kns_infiniband(
         lanes=lanes_frame(engines),
         claims={
             ranks: tuple(
-                hold(CLAIMS, Evidence.of(measured, ranks, runs), every_choice(ranks, choices))
+                hold(CLAIMS, KnsEvidence.of(measured, ranks, runs), every_choice(ranks, choices))
             )
             for ranks in ranks_per_node
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft_papers.claims import Comparison, Finding, Verdict, show
+from weft_papers.claims import ClaimComparison, ClaimFinding, Verdict, show
 from weft_papers.multipath.evidence import (
     BOTH,
     E_ECMP,
@@ -14,7 +14,7 @@ from weft_papers.multipath.evidence import (
     NAMES,
     PAPER,
     TIERS,
-    Evidence,
+    MultipathEvidence,
     ends,
     fall_shares,
     side_by_side,
@@ -22,10 +22,10 @@ from weft_papers.multipath.evidence import (
 )
 
 #: (evidence, findings by basis) -> explanation of the result on a claim.
-Comment = Callable[[Evidence, Mapping[str, Finding]], str]
+Comment = Callable[[MultipathEvidence, Mapping[str, ClaimFinding]], str]
 
 
-def falls(findings: Mapping[str, Finding]) -> str:
+def falls(findings: Mapping[str, ClaimFinding]) -> str:
     """Return a sentence on the tiers where a claim does not hold; empty if it holds on all."""
     parts = []
     for verdict, phrase in ((Verdict.FAILS, "does not hold"), (Verdict.UNDECIDED, "is undecided")):
@@ -36,18 +36,18 @@ def falls(findings: Mapping[str, Finding]) -> str:
     return f" Per direction the claim {' and '.join(parts)}." if parts else ""
 
 
-def some(comparisons: Sequence[Comparison]) -> str:
+def some(comparisons: Sequence[ClaimComparison]) -> str:
     """Return the first three comparisons, and the number of the others."""
     shown = "; ".join(str(each) for each in comparisons[:3])
     return shown + (f"; and {len(comparisons) - 3} more" if len(comparisons) > 3 else "")
 
 
-def floor(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> str:
+def floor(ev: MultipathEvidence, sweep: str, x: int, basis: str, metric: str) -> str:
     """Return the value of a metric under the equal split over all paths."""
     return show(ev.at(sweep, x, EQUAL, basis, metric))
 
 
-def parts(ev: Evidence) -> str:
+def parts(ev: MultipathEvidence) -> str:
     """Describe the effect of splitting a flow into more parts under the hash of the run."""
     if ev.hash == "linear":
         return (
@@ -65,7 +65,7 @@ def parts(ev: Evidence) -> str:
     return only + "only by this number."
 
 
-def constant(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def constant(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain why ECMP is constant over QPs."""
     return (
         "By construction: ECMP has one part per flow for any number of QPs, and the same flows "
@@ -76,7 +76,7 @@ def constant(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 def lowest(metric: str, sweep: str, x: int) -> Comment:
     """Return the comment on the claim that the scheme with the most parts has the lowest metric."""
 
-    def comment(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+    def comment(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
         best = ev.at(sweep, x, BOTH, PAPER, metric)
         gain = ev.at(sweep, x, E_ECMP, PAPER, metric) - best
         excess = best - ev.at(sweep, x, EQUAL, PAPER, metric)
@@ -91,7 +91,7 @@ def lowest(metric: str, sweep: str, x: int) -> Comment:
 def rapid(metric: str) -> Comment:
     """Return the comment on the smallest value of a metric that more parts can reach."""
 
-    def comment(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+    def comment(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
         return (
             f"The equal split over all paths has a {NAMES[metric]} of "
             f"{floor(ev, 'qps', 30, PAPER, metric)} on the paper's basis: this part is due to "
@@ -102,7 +102,7 @@ def rapid(metric: str) -> Comment:
     return comment
 
 
-def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def saturation(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain the saturation of the improvement."""
     return (
         "Independent choices add a variance proportional to 1 / (number of parts), so each "
@@ -114,7 +114,7 @@ def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def size(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def size(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain the growth of the imbalance with k."""
     hosts = ends(ev, "k", ECMP, "host-cable", "cv")
     equal = ends(ev, "k", EQUAL, PAPER, "cv")
@@ -126,7 +126,7 @@ def size(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def gain(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def gain(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Compare the schemes at the largest size."""
     largest = ev.xs["k"][-1]
     return (
@@ -135,7 +135,7 @@ def gain(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def used(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain ECMP's idle links."""
     smallest = ev.xs["k"][0]
     idle = 1 - float(ev.at("k", smallest, BOTH, "agg-core-up", "used").mean())
@@ -154,7 +154,7 @@ def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def high(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Compare the shares of links that are used."""
     return (
         "Used share of cables to hosts, which no scheme chooses: "
@@ -164,7 +164,7 @@ def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def tail(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def tail(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain the weight of the tail."""
     return (
         "The ratio is 1 for an exponential tail and less for a normal one, and a load is a sum of "
@@ -173,7 +173,7 @@ def tail(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def shift(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def shift(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain why the distribution cannot shift while its mean is constant."""
     mean = ev.at("cdf", 8, FLOWLET, PAPER, "mean") - ev.at("cdf", 8, ECMP, PAPER, "mean")
     return (
@@ -183,7 +183,7 @@ def shift(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def further(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def further(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Explain the comparison of e-ECMP with Flowlet-only."""
     return (
         "In the paper this follows the sentence on Flowlet-only. Only the number of parts matters, "
@@ -192,7 +192,7 @@ def further(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def steep(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def steep(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Give the spread of the equal split, a bound on the steepness of the CDF."""
     return (
         "Spread (p90 - p10) of the equal split on the paper's basis: "
@@ -200,7 +200,7 @@ def steep(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def hotspot(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """Give the share of the imbalance that the choice of paths causes."""
 
     def choices(basis: str) -> str:
@@ -225,7 +225,7 @@ def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
 
 
-def everywhere(ev: Evidence, findings: Mapping[str, Finding]) -> str:
+def everywhere(ev: MultipathEvidence, findings: Mapping[str, ClaimFinding]) -> str:
     """List the comparisons that do not hold."""
     finding = findings[PAPER]
     if not finding.against:

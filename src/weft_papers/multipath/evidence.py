@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.sim.static.multipath import Scheme
-from weft_papers.claims import Comparison, show
+from weft_papers.claims import ClaimComparison, show
 
 PAPER = "cable"
 TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
@@ -32,7 +32,7 @@ EQUAL = "equal-split"
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class MultipathEvidence:
     """Measurements of the study, indexed for the claims."""
 
     #: (sweep, x, scheme, basis) -> metric -> float64 [seeds].
@@ -55,7 +55,7 @@ class Evidence:
         schemes: Sequence[str],
         loads: Mapping[str, NDArray[np.float64]],
         hash: str,
-    ) -> Evidence:
+    ) -> MultipathEvidence:
         """Convert the frame of runs."""
         values = {}
         parts = {}
@@ -93,20 +93,20 @@ NAMES = {"cv": "CV", "p90": "p90", "max": "largest load", "used": "used share", 
 # -- numbers to show -----------------------------------------------------------------------------
 
 
-def trail(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
+def trail(ev: MultipathEvidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
     """Format a metric along a sweep."""
     steps = (f"{x}: {show(ev.at(sweep, x, scheme, basis, metric))}" for x in ev.xs[sweep])
     return f"{NAMES[metric]} " + ", ".join(steps)
 
 
-def ends(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
+def ends(ev: MultipathEvidence, sweep: str, scheme: str, basis: str, metric: str) -> str:
     """Format a metric at both ends of a sweep."""
     first, last = ev.xs[sweep][0], ev.xs[sweep][-1]
     start, end = (ev.at(sweep, x, scheme, basis, metric) for x in (first, last))
     return f"{show(start)} at {first}, {show(end)} at {last}"
 
 
-def change(ev: Evidence, sweep: str, a: str, b: str, basis: str, metric: str) -> str:
+def change(ev: MultipathEvidence, sweep: str, a: str, b: str, basis: str, metric: str) -> str:
     """Format a metric of two schemes along a sweep."""
     pairs = (
         f"{x}: {show(ev.at(sweep, x, a, basis, metric))} -> "
@@ -116,7 +116,7 @@ def change(ev: Evidence, sweep: str, a: str, b: str, basis: str, metric: str) ->
     return f"{NAMES[metric]} by {sweep} " + ", ".join(pairs)
 
 
-def side_by_side(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> str:
+def side_by_side(ev: MultipathEvidence, sweep: str, x: int, basis: str, metric: str) -> str:
     """Format a metric of all schemes at one point."""
     return ", ".join(
         f"{scheme.label} {show(ev.at(sweep, x, scheme, basis, metric))}" for scheme in Scheme
@@ -127,16 +127,16 @@ def side_by_side(ev: Evidence, sweep: str, x: int, basis: str, metric: str) -> s
 
 
 def lowest(
-    ev: Evidence,
+    ev: MultipathEvidence,
     basis: str,
     metric: str,
     sweeps: Sequence[str],
     scheme: Scheme = BOTH,
     others: Sequence[Scheme] = (ECMP, FLOWLET, E_ECMP),
-) -> list[Comparison]:
+) -> list[ClaimComparison]:
     """Compare a scheme with others wherever its numbers of QPs and epochs differ from theirs."""
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{NAMES[metric]} of {scheme.label} minus {other.label}, {sweep} {x}",
             ev.at(sweep, x, scheme, basis, metric) - ev.at(sweep, x, other, basis, metric),
             "below",
@@ -148,10 +148,10 @@ def lowest(
     ]
 
 
-def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
+def constant(ev: MultipathEvidence, basis: str, metric: str) -> list[ClaimComparison]:
     """Compare ECMP at every number of QPs with ECMP at 1 QP."""
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{NAMES[metric]} of ECMP at {x} QPs minus at 1, {sweep}",
             ev.at(sweep, x, ECMP, basis, metric) - ev.at(sweep, 1, ECMP, basis, metric),
             "zero",
@@ -162,8 +162,8 @@ def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
 
 
 def below_first(
-    ev: Evidence, basis: str, metric: str, sweeps: Sequence[str], scheme: Scheme
-) -> list[Comparison]:
+    ev: MultipathEvidence, basis: str, metric: str, sweeps: Sequence[str], scheme: Scheme
+) -> list[ClaimComparison]:
     """Compare every point of sweeps with the first, for a decrease."""
     return [
         _change(ev, basis, metric, sweep, scheme, ev.xs[sweep][0], x, "below")
@@ -173,8 +173,8 @@ def below_first(
 
 
 def steps(
-    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme, wanted: Side
-) -> list[Comparison]:
+    ev: MultipathEvidence, basis: str, metric: str, sweep: str, scheme: Scheme, wanted: Side
+) -> list[ClaimComparison]:
     """Compare every point of a sweep with the one before."""
     return [
         _change(ev, basis, metric, sweep, scheme, before, x, wanted)
@@ -183,9 +183,16 @@ def steps(
 
 
 def _change(
-    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme, a: int, b: int, wanted: Side
-) -> Comparison:
-    return Comparison.of(
+    ev: MultipathEvidence,
+    basis: str,
+    metric: str,
+    sweep: str,
+    scheme: Scheme,
+    a: int,
+    b: int,
+    wanted: Side,
+) -> ClaimComparison:
+    return ClaimComparison.of(
         f"{NAMES[metric]} of {scheme.label} at {b} minus at {a}, {sweep}",
         ev.at(sweep, b, scheme, basis, metric) - ev.at(sweep, a, scheme, basis, metric),
         wanted,
@@ -193,8 +200,14 @@ def _change(
 
 
 def reached(
-    ev: Evidence, basis: str, sweep: str, scheme: Scheme, x: int, share: float, wanted: Side
-) -> Comparison:
+    ev: MultipathEvidence,
+    basis: str,
+    sweep: str,
+    scheme: Scheme,
+    x: int,
+    share: float,
+    wanted: Side,
+) -> ClaimComparison:
     """Compare the fall of the CV up to x with a share of its fall along the whole sweep.
 
     The compared value is negative if the CV falls by more than this share up to x.
@@ -204,14 +217,14 @@ def reached(
     )
     here = ev.at(sweep, x, scheme, basis, "cv")
     side = "short of" if wanted == "above" else "beyond"
-    return Comparison.of(
+    return ClaimComparison.of(
         f"CV of {scheme.label} at {x}, {sweep}: {side} {share:.0%} of the fall",
         share * (first - last) - (first - here),
         wanted,
     )
 
 
-def fall_shares(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
+def fall_shares(ev: MultipathEvidence, basis: str, sweep: str, scheme: Scheme) -> str:
     """Format the share of a sweep's fall in mean CV that is reached at each point."""
     mean = [float(ev.at(sweep, x, scheme, basis, "cv").mean()) for x in ev.xs[sweep]]
     fall = mean[0] - mean[-1]
@@ -221,18 +234,18 @@ def fall_shares(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
     return ", ".join(f"{x}: {share:.0%}" for x, share in zip(ev.xs[sweep], shares, strict=True))
 
 
-def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
+def used_falls(ev: MultipathEvidence, basis: str) -> list[ClaimComparison]:
     """Compare ECMP's used share at each k with the k before, unless it is 1 at both."""
     comparisons = []
     for before, x in pairwise(ev.xs["k"]):
         start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
         if min(start.min(), end.min()) < 1:
             label = f"used share of ECMP at {x} minus at {before}, k"
-            comparisons.append(Comparison.of(label, end - start, "below"))
+            comparisons.append(ClaimComparison.of(label, end - start, "below"))
     largest = ev.xs["k"][-1]
     everywhere = ev.at("k", largest, ECMP, basis, "used") - 1
     return comparisons or [
-        Comparison.of(f"used share of ECMP minus 1, k {largest}", everywhere, "below")
+        ClaimComparison.of(f"used share of ECMP minus 1, k {largest}", everywhere, "below")
     ]
 
 

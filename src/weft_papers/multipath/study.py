@@ -34,7 +34,7 @@ from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HashName, Scheme, multipath_loads
 from weft.study.runs.typed import IN_MEMORY, Results, typed_run
 from weft_papers.claims import hold
-from weft_papers.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
+from weft_papers.multipath.evidence import CLAIM_BASES, EQUAL, MultipathEvidence
 from weft_papers.multipath.frames import BASES, RUN_COLUMNS, SCHEMES, distributions, summarise
 from weft_papers.multipath.report import StudyResult
 from weft_papers.multipath.verdicts import CLAIMS
@@ -61,7 +61,7 @@ _WALKS_WORTH_PROCESSES = 400_000_000
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One point of a sweep.
 
     `before` has the smaller sizes whose traffic is drawn first, from the same generator.
@@ -79,18 +79,19 @@ class Point:
         return {"k": self.k, "epochs": self.epochs}.get(self.sweep, self.qps)
 
 
-def study_points(k: Sequence[int]) -> tuple[Point, ...]:
+def study_points(k: Sequence[int]) -> tuple[SweepPoint, ...]:
     """Return all points of all sweeps, and the point of figure 7, which is on the k sweep."""
     sizes = tuple(
-        Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:index])) for index, size in enumerate(k)
+        SweepPoint("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:index]))
+        for index, size in enumerate(k)
     )
     figure_7 = next(
-        (point for point in sizes if point.k == SIZE), Point("k", SIZE, SIZE_QPS, SIZE_EPOCHS)
+        (point for point in sizes if point.k == SIZE), SweepPoint("k", SIZE, SIZE_QPS, SIZE_EPOCHS)
     )
     return (
-        *(Point("qps", SIZE, qps, SIZE_EPOCHS) for qps in QPS),
-        *(Point("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
-        *(Point("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
+        *(SweepPoint("qps", SIZE, qps, SIZE_EPOCHS) for qps in QPS),
+        *(SweepPoint("qps-30", SIZE, qps, 30) for qps in QPS_AT_30_EPOCHS),
+        *(SweepPoint("epochs", SIZE, SIZE_QPS, epochs) for epochs in EPOCHS),
         *sizes,
         replace(figure_7, sweep="cdf"),
     )
@@ -167,7 +168,7 @@ def multipath_ecmp(
         )
         for basis in BASES
     }
-    evidence = Evidence.of(runs, SCHEMES, loads, hash)
+    evidence = MultipathEvidence.of(runs, SCHEMES, loads, hash)
     return StudyResult(
         parameters={
             "seeds": seeds,
@@ -224,7 +225,7 @@ class _Task:
     hash: HashName
     splits: tuple[tuple[int, int], ...]
 
-    def at(self, point: Point) -> bool:
+    def at(self, point: SweepPoint) -> bool:
         """Return whether the point has this fat tree and traffic."""
         return (self.k, self.before) == (point.k, point.before)
 
@@ -249,7 +250,7 @@ def _walks(tasks: Sequence[_Task]) -> int:
 
 
 def _splits(
-    points: Sequence[Point], k: int, before: tuple[int, ...]
+    points: Sequence[SweepPoint], k: int, before: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
     return tuple(
         sorted(
@@ -367,7 +368,7 @@ def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
 # -- frames ------------------------------------------------------------------------------------
 
 
-def _runs(points: Sequence[Point], samples: Mapping[_Task, _Sample]) -> pl.DataFrame:
+def _runs(points: Sequence[SweepPoint], samples: Mapping[_Task, _Sample]) -> pl.DataFrame:
     rows = []
     for point in points:
         for task, sample in samples.items():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.sim.static.multipath import Scheme
-from weft_papers.claims import Claim, Comparison, show
+from weft_papers.claims import Claim, ClaimComparison, show
 from weft_papers.multipath import comments as why
 from weft_papers.multipath.evidence import (
     BOTH,
@@ -19,7 +19,7 @@ from weft_papers.multipath.evidence import (
     NAMES,
     RAPID,
     SATURATED,
-    Evidence,
+    MultipathEvidence,
     Side,
     below_first,
     change,
@@ -40,23 +40,23 @@ _QP_SWEEPS = ("qps", "qps-30")
 _ALL_SWEEPS = (*_QP_SWEEPS, "epochs", "k")
 
 
-def _dominance(ev: Evidence, basis: str) -> list[Comparison]:
+def _dominance(ev: MultipathEvidence, basis: str) -> list[ClaimComparison]:
     comparisons = []
     for decile in range(10, 100, 10):
         flowlet, ecmp = (
             np.percentile(ev.shape(scheme, basis), decile, axis=1) for scheme in (FLOWLET, ECMP)
         )
         comparisons.append(
-            Comparison.of(f"p{decile} of Flowlet-only minus ECMP", flowlet - ecmp, "below")
+            ClaimComparison.of(f"p{decile} of Flowlet-only minus ECMP", flowlet - ecmp, "below")
         )
     return comparisons
 
 
 def _narrower(
-    ev: Evidence, basis: str, scheme: Scheme, others: Sequence[Scheme]
-) -> list[Comparison]:
+    ev: MultipathEvidence, basis: str, scheme: Scheme, others: Sequence[Scheme]
+) -> list[ClaimComparison]:
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"p90 - p10 of {scheme.label} minus {other.label}",
             spread(ev.shape(scheme, basis)) - spread(ev.shape(other, basis)),
             "below",
@@ -65,7 +65,7 @@ def _narrower(
     ]
 
 
-def _spreads(ev: Evidence, basis: str) -> str:
+def _spreads(ev: MultipathEvidence, basis: str) -> str:
     return "p90 - p10: " + ", ".join(
         f"{scheme.label} {show(spread(ev.shape(scheme, basis)))}" for scheme in Scheme
     )
@@ -76,7 +76,7 @@ _LOWEST = (
     "the same scheme by definition"
 )
 
-CLAIMS: tuple[Claim[Evidence], ...] = (
+CLAIMS: tuple[Claim[MultipathEvidence], ...] = (
     Claim(
         "ecmp-cv-constant",
         "7.1, fig. 1",
@@ -229,7 +229,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "Multipath extensions maintain high utilisation",
         "the used share of e-ECMP and of Flowlet-based e-ECMP is above 0.9 at every k",
         lambda ev, basis: [
-            Comparison.of(
+            ClaimComparison.of(
                 f"used share of {scheme.label} minus {HIGH}, k {x}",
                 ev.at("k", x, scheme, basis, "used") - HIGH,
                 "above",
@@ -248,7 +248,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ECMP's distribution of load is heavy-tailed",
         "heavier than exponential: the excess over the p90 has a standard deviation above its mean",
         lambda ev, basis: [
-            Comparison.of(
+            ClaimComparison.of(
                 "std/mean of ECMP's excess over p90, minus 1",
                 excess_variation(ev.shape(ECMP, basis)) - 1,
                 "above",
@@ -298,7 +298,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "Static ECMP suffers hot spots caused by hash collisions",
         "p90 and maximum of ECMP are above those of the equal split of the same flows, at every k",
         lambda ev, basis: [
-            Comparison.of(
+            ClaimComparison.of(
                 f"{NAMES[metric]} of ECMP minus equal split, k {x}",
                 ev.at("k", x, ECMP, basis, metric) - ev.at("k", x, EQUAL, basis, metric),
                 "above",

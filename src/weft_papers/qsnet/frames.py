@@ -14,8 +14,8 @@ from weft.core.columns import Column, frame_of_rows
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS, congestion_matrix
 from weft_papers.claim_report import CHOICE_COLUMNS
 from weft_papers.claims import NotMeasured, OutOfScope, interval
-from weft_papers.qsnet.runs import PAPER, Measured, Run, fabric_of
-from weft_papers.qsnet.verdicts import PRINTED, Evidence
+from weft_papers.qsnet.runs import PAPER, QsNetRun, QsNetRunResult, fabric_of
+from weft_papers.qsnet.verdicts import PRINTED, QsNetEvidence
 
 POINT_COLUMNS = {
     "figure": Column(pl.String, "", "Figure of the paper"),
@@ -84,7 +84,7 @@ TABLES = {
 }
 
 
-def _point(run: Run) -> tuple[Any, ...]:
+def _point(run: QsNetRun) -> tuple[Any, ...]:
     return (
         run.figure, run.choice, run.traffic, run.nodes, run.size, run.offered or None, run.sizes,
         run.times, run.memory, run.library, run.mapping, run.server, run.dedicated,
@@ -92,16 +92,16 @@ def _point(run: Run) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def runs_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+def runs_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
     """Return one row per run, with `RUN_COLUMNS`."""
     return frame_of_rows(
         RUN_COLUMNS, [(*_point(each.run), each.run.seed, each.mb_s) for each in measured]
     )
 
 
-def summary_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+def summary_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
     """Return one row per point, with `SUMMARY_COLUMNS`."""
-    points: dict[Run, list[Measured]] = {}
+    points: dict[QsNetRun, list[QsNetRunResult]] = {}
     for each in measured:
         points.setdefault(replace(each.run, seed=0), []).append(each)
     rows = []
@@ -113,7 +113,7 @@ def summary_frame(measured: Sequence[Measured]) -> pl.DataFrame:
     return frame_of_rows(SUMMARY_COLUMNS, rows)
 
 
-def printed_frame(evidence: Evidence, choices: Sequence[str]) -> pl.DataFrame:
+def printed_frame(evidence: QsNetEvidence, choices: Sequence[str]) -> pl.DataFrame:
     """Return one row per printed number and choice with which it was measured."""
     rows = []
     for each in PRINTED:
@@ -127,7 +127,7 @@ def printed_frame(evidence: Evidence, choices: Sequence[str]) -> pl.DataFrame:
     return frame_of_rows(PRINTED_COLUMNS, rows)
 
 
-def nodes_frame(evidence: Evidence, choices: Sequence[str]) -> pl.DataFrame:
+def nodes_frame(evidence: QsNetEvidence, choices: Sequence[str]) -> pl.DataFrame:
     """Return the bandwidth of each node to a hot spot on 64 nodes, mean over the seeds."""
     rows = []
     for choice in choices:
@@ -137,7 +137,7 @@ def nodes_frame(evidence: Evidence, choices: Sequence[str]) -> pl.DataFrame:
     return frame_of_rows(NODE_COLUMNS, [row for row in rows if row[1]])
 
 
-def matrices_frame(evidence: Evidence) -> pl.DataFrame:
+def matrices_frame(evidence: QsNetEvidence) -> pl.DataFrame:
     """Return the congestion matrices of figure 15, of waits summed over the seeds."""
     frames = []
     for traffic in ("complement", "bit-reversal"):

@@ -58,7 +58,7 @@ QUICK = 0.3
 
 
 @dataclass(frozen=True)
-class Choice:
+class QsNetChoice:
     """Settings that the paper leaves open, or a mechanism that it has."""
 
     #: Description.
@@ -77,24 +77,24 @@ class Choice:
 
 PAPER = "as described"
 #: Name -> choice that the paper leaves open. Each differs from the first in one setting.
-CHOICES: dict[str, Choice] = {
-    PAPER: Choice("turns of 16 KiB, age of packets, adapter without turnaround"),
-    "packet turns": Choice("messages take turns packet by packet", {"turn_packets": 1}),
-    "whole messages": Choice("one message after the other", {"turn_packets": 2**31 - 1}),
-    "round robin": Choice("switches serve inputs in turn", arbiter="round-robin"),
-    "turnaround": Choice("the adapter's time is turnaround only", turnaround=True),
+CHOICES: dict[str, QsNetChoice] = {
+    PAPER: QsNetChoice("turns of 16 KiB, age of packets, adapter without turnaround"),
+    "packet turns": QsNetChoice("messages take turns packet by packet", {"turn_packets": 1}),
+    "whole messages": QsNetChoice("one message after the other", {"turn_packets": 2**31 - 1}),
+    "round robin": QsNetChoice("switches serve inputs in turn", arbiter="round-robin"),
+    "turnaround": QsNetChoice("the adapter's time is turnaround only", turnaround=True),
 }
 #: Name -> mechanism that is changed, to see what it causes.
-MECHANISMS: dict[str, Choice] = {
-    "no circuits": Choice("packets release lanes as they pass; no adapter", circuits=False),
-    "one in flight": Choice("an adapter has one packet under way", {"window": 1}),
-    "one channel": Choice("one virtual channel", {"window": 1, "channels": 1}),
-    "random ascent": Choice("packets ascend at random", routing="nca-random"),
+MECHANISMS: dict[str, QsNetChoice] = {
+    "no circuits": QsNetChoice("packets release lanes as they pass; no adapter", circuits=False),
+    "one in flight": QsNetChoice("an adapter has one packet under way", {"window": 1}),
+    "one channel": QsNetChoice("one virtual channel", {"window": 1, "channels": 1}),
+    "random ascent": QsNetChoice("packets ascend at random", routing="nca-random"),
 }
 
 
 @dataclass(frozen=True)
-class Run:
+class QsNetRun:
     """One flit-level run."""
 
     #: Figure of the paper.
@@ -144,11 +144,11 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class QsNetRunResult:
     """Result of one run."""
 
     #: The run.
-    run: Run
+    run: QsNetRun
     #: Accepted bandwidth, MB/s: of each source, of the hot node, of each I/O node, or of each rank
     #: of the compute job.
     mb_s: float
@@ -159,7 +159,7 @@ class Measured:
 
 def study_runs(
     figures: Sequence[str], seeds: Sequence[int], *, choices: bool, quick: bool
-) -> tuple[Run, ...]:
+) -> tuple[QsNetRun, ...]:
     """Return every run of the study, in the order of its tables.
 
     Parameters
@@ -184,61 +184,61 @@ def study_runs(
     )
 
 
-def _figure_9(quick: bool) -> Iterator[Run]:
-    yield from (Run("9", "ping", size=size) for size in PING_SIZES)
-    yield from (Run("9", "ping", size=size, memory="main") for size in PING_SIZES[-3:])
-    yield from (Run("9", "ping", size=size, library="mpi") for size in PING_SIZES[:2])
+def _figure_9(quick: bool) -> Iterator[QsNetRun]:
+    yield from (QsNetRun("9", "ping", size=size) for size in PING_SIZES)
+    yield from (QsNetRun("9", "ping", size=size, memory="main") for size in PING_SIZES[-3:])
+    yield from (QsNetRun("9", "ping", size=size, library="mpi") for size in PING_SIZES[:2])
 
 
-def _figure_10(quick: bool) -> Iterator[Run]:
+def _figure_10(quick: bool) -> Iterator[QsNetRun]:
     yield from (
-        Run("10", "both", size=size, memory=memory)
+        QsNetRun("10", "both", size=size, memory=memory)
         for memory in ("elan", "main")
         for size in PING_SIZES[-3:]
     )
 
 
-def _figure_11(quick: bool) -> Iterator[Run]:
+def _figure_11(quick: bool) -> Iterator[QsNetRun]:
     kinds = ("uniform", "exponential")
     for nodes, sizes, times in product((16, 32, 64), kinds, kinds):
         if not quick or sizes == times:
-            yield Run("11", "uniform", nodes, sizes=sizes, times=times)
+            yield QsNetRun("11", "uniform", nodes, sizes=sizes, times=times)
     for nodes, load in product((64,) if quick else (16, 32, 64), (50.0, 100.0, 150.0)):
         if not quick or load == 100.0:
-            yield Run("11", "uniform", nodes, size=16 * KIB, offered=load)
+            yield QsNetRun("11", "uniform", nodes, size=16 * KIB, offered=load)
 
 
-def _figure_12(quick: bool) -> Iterator[Run]:
+def _figure_12(quick: bool) -> Iterator[QsNetRun]:
     sizes = (SIZES[2], SIZES[4]) if quick else SIZES
-    yield from (Run("12", "uniform", size=size) for size in sizes)
+    yield from (QsNetRun("12", "uniform", size=size) for size in sizes)
 
 
-def _figure_13(quick: bool) -> Iterator[Run]:
+def _figure_13(quick: bool) -> Iterator[QsNetRun]:
     for pattern in OPTIMAL + OTHERS:
         for load in () if quick else (75.0, 150.0, 225.0):
-            yield Run("13", pattern, size=16 * KIB, offered=load)
-        yield Run("13", pattern)
+            yield QsNetRun("13", pattern, size=16 * KIB, offered=load)
+        yield QsNetRun("13", pattern)
 
 
-def _figure_14(quick: bool) -> Iterator[Run]:
+def _figure_14(quick: bool) -> Iterator[QsNetRun]:
     for pattern, size in product(OPTIMAL + OTHERS, () if quick else (KIB, 16 * KIB, 256 * KIB)):
-        yield Run("14", pattern, size=size)
+        yield QsNetRun("14", pattern, size=size)
 
 
-def _figure_15(quick: bool) -> Iterator[Run]:
-    yield from (Run("15", pattern) for pattern in ("complement", "bit-reversal"))
+def _figure_15(quick: bool) -> Iterator[QsNetRun]:
+    yield from (QsNetRun("15", pattern) for pattern in ("complement", "bit-reversal"))
 
 
-def _figure_16(quick: bool) -> Iterator[Run]:
+def _figure_16(quick: bool) -> Iterator[QsNetRun]:
     for nodes in TREES:
-        yield Run("16", "hot", nodes, size=KIB * KIB)
+        yield QsNetRun("16", "hot", nodes, size=KIB * KIB)
     for kind in () if quick else ("uniform",):
-        yield from (Run("16", "hot", n, KIB * KIB, sizes=kind, times=kind) for n in (32, 64))
+        yield from (QsNetRun("16", "hot", n, KIB * KIB, sizes=kind, times=kind) for n in (32, 64))
 
 
-def _io(figure: str, server: str, quick: bool) -> Iterator[Run]:
+def _io(figure: str, server: str, quick: bool) -> Iterator[QsNetRun]:
     for mapping, dedicated in product(("clustered", "distributed"), (False, True)):
-        base = Run(
+        base = QsNetRun(
             figure, "io", size=KIB * KIB, mapping=mapping, server=server, dedicated=dedicated
         )
         yield base
@@ -249,29 +249,29 @@ def _io(figure: str, server: str, quick: bool) -> Iterator[Run]:
                 yield replace(base, size=16 * KIB, offered=load * SERVERS / 56)
 
 
-def _figure_17(quick: bool) -> Iterator[Run]:
+def _figure_17(quick: bool) -> Iterator[QsNetRun]:
     yield from _io("17", "random", quick)
 
 
-def _figure_18(quick: bool) -> Iterator[Run]:
+def _figure_18(quick: bool) -> Iterator[QsNetRun]:
     yield from _io("18", "block", quick)
 
 
-def _figure_19(quick: bool) -> Iterator[Run]:
+def _figure_19(quick: bool) -> Iterator[QsNetRun]:
     for mapping, dedicated in product(MAPPINGS, (False, True)):
         for load in (0.0, *((IO_LOADS[1],) if quick else IO_LOADS)):
-            yield Run("19", "combined", mapping=mapping, dedicated=dedicated, io_load=load)
+            yield QsNetRun("19", "combined", mapping=mapping, dedicated=dedicated, io_load=load)
 
 
 #: Figure -> its points.
-FIGURES: dict[str, Callable[[bool], Iterator[Run]]] = {
+FIGURES: dict[str, Callable[[bool], Iterator[QsNetRun]]] = {
     "9": _figure_9, "10": _figure_10, "11": _figure_11, "12": _figure_12, "13": _figure_13,
     "14": _figure_14, "15": _figure_15, "16": _figure_16, "17": _figure_17, "18": _figure_18,
     "19": _figure_19,
 }  # fmt: skip
 
 
-def _varied(points: Sequence[Run]) -> Iterator[tuple[Run, str]]:
+def _varied(points: Sequence[QsNetRun]) -> Iterator[tuple[QsNetRun, str]]:
     """Yield each run that is repeated with another choice, and this choice."""
     for choice, run in product([*list(CHOICES)[1:], *MECHANISMS], points):
         usual = run.sizes == run.times == "exponential" and not run.offered
@@ -291,7 +291,7 @@ def fabric_of(nodes: int) -> Fabric:
     return build(TREES[nodes])
 
 
-def _options(run: Run) -> tuple[dict[str, Any], str]:
+def _options(run: QsNetRun) -> tuple[dict[str, Any], str]:
     """Return options of the flit level, and the routing."""
     choice = (CHOICES | MECHANISMS)[run.choice]
     net = QsNet(memory=run.memory, library=run.library, **choice.description)
@@ -309,7 +309,7 @@ def _options(run: Run) -> tuple[dict[str, Any], str]:
     return options, choice.routing
 
 
-def _simulate(run: Run, work: Workload, watch: Callable[[Any], None]) -> FlitResult:
+def _simulate(run: QsNetRun, work: Workload, watch: Callable[[Any], None]) -> FlitResult:
     options, routing = _options(run)
     if run.traffic not in ("ping", "both"):
         warm, measured = run.times_ns
@@ -322,7 +322,7 @@ def _simulate(run: Run, work: Workload, watch: Callable[[Any], None]) -> FlitRes
     return result
 
 
-def workload_of(run: Run) -> Workload:
+def workload_of(run: QsNetRun) -> Workload:
     """Return the messages of a run."""
     if run.traffic in ("ping", "both"):
         builder = WorkloadBuilder(run.nodes)
@@ -363,7 +363,9 @@ def workload_of(run: Run) -> Workload:
 
 
 @typed_run
-def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
+def measure(
+    _: None, run: QsNetRun, watch: Callable[[Any], None] = lambda _: None
+) -> QsNetRunResult:
     """Simulate one run.
 
     Parameters
@@ -375,7 +377,7 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     result = _simulate(run, work, watch)
     if run.traffic in ("ping", "both"):
         time_us = float(result.arrived_ns.max()) / 1e3
-        return Measured(run, run.size / time_us, np.array([time_us]))
+        return QsNetRunResult(run, run.size / time_us, np.array([time_us]))
     us = run.times_ns[1] / 1e3
     moved = transfers(work)
     carried = result.carried[moved.ops]
@@ -383,12 +385,12 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     if run.traffic == "combined":
         mine = moved.job == "compute"
         ranks = len(np.unique(moved.source[mine]))
-        return Measured(run, float(carried[mine].sum() / us / ranks), none)
+        return QsNetRunResult(run, float(carried[mine].sum() / us / ranks), none)
     if run.traffic == "io":
-        return Measured(run, float(carried.sum() / us / SERVERS), none)
+        return QsNetRunResult(run, float(carried.sum() / us / SERVERS), none)
     by_source = np.bincount(moved.source, weights=carried, minlength=run.nodes) / us
     if run.traffic == "hot":
-        return Measured(run, float(by_source.sum()), by_source)
+        return QsNetRunResult(run, float(by_source.sum()), by_source)
     sources = len(np.unique(moved.source))
     waits = result.wait_ns if run.is_permutation else none
-    return Measured(run, float(by_source.sum() / sources), waits)
+    return QsNetRunResult(run, float(by_source.sum() / sources), waits)

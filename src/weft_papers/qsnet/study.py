@@ -34,12 +34,12 @@ from weft_papers.qsnet.runs import (
     FIGURES,
     MECHANISMS,
     PAPER,
-    Measured,
-    Run,
+    QsNetRun,
+    QsNetRunResult,
     measure,
     study_runs,
 )
-from weft_papers.qsnet.verdicts import CLAIMS, Evidence
+from weft_papers.qsnet.verdicts import CLAIMS, QsNetEvidence
 
 
 @paper("qsnet", aliases=("quadrics",))
@@ -103,9 +103,11 @@ def qsnet_evaluation(
     return made(options, runs, measured).written(out)
 
 
-def made(options: dict[str, Any], runs: Sequence[Run], measured: Sequence[Measured]) -> QsNetStudy:
+def made(
+    options: dict[str, Any], runs: Sequence[QsNetRun], measured: Sequence[QsNetRunResult]
+) -> QsNetStudy:
     """Return the study of the measurements of the planned runs."""
-    evidence = Evidence.of(measured, runs)
+    evidence = QsNetEvidence.of(measured, runs)
     tested = tuple(CHOICES) if options["choices"] else (PAPER,)
     every = (*tested, *MECHANISMS) if options["choices"] else tested
     return QsNetStudy(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from weft.sim.common.congestion_matrix import congestion_matrix
 from weft_papers.claims import (
     Claim,
-    Comparison,
-    Finding,
+    ClaimComparison,
+    ClaimFinding,
     NotMeasured,
     OutOfScope,
     Range,
@@ -30,8 +30,8 @@ from weft_papers.qsnet.runs import (
     OPTIMAL,
     OTHERS,
     PAPER,
-    Measured,
-    Run,
+    QsNetRun,
+    QsNetRunResult,
     fabric_of,
 )
 
@@ -45,21 +45,21 @@ _ANY = np.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class QsNetEvidence:
     """Measurements of the study, indexed for the claims."""
 
-    #: Run with seed 0 -> bandwidth, float64 [seeds], and `Measured.parts`, float64 [seeds, ...];
-    #: complete points only.
-    mb_s: Mapping[Run, Values]
-    parts: Mapping[Run, Values]
+    #: Run with seed 0 -> bandwidth, float64 [seeds], and `QsNetRunResult.parts`, float64
+    #: [seeds, ...]; complete points only.
+    mb_s: Mapping[QsNetRun, Values]
+    parts: Mapping[QsNetRun, Values]
     #: All points that the options of the study include, as runs with seed 0.
-    planned: tuple[Run, ...]
+    planned: tuple[QsNetRun, ...]
 
     @classmethod
-    def of(cls, measured: Sequence[Measured], runs: Sequence[Run]) -> Evidence:
+    def of(cls, measured: Sequence[QsNetRunResult], runs: Sequence[QsNetRun]) -> QsNetEvidence:
         """Index the measurements; `runs` are all planned runs."""
         every = {each.run: each for each in measured}
-        planned: dict[Run, list[Measured | None]] = {}
+        planned: dict[QsNetRun, list[QsNetRunResult | None]] = {}
         for run in runs:
             planned.setdefault(replace(run, seed=0), []).append(every.get(run))
         complete = {
@@ -73,7 +73,7 @@ class Evidence:
             tuple(planned),
         )
 
-    def point(self, figure: str, choice: str, traffic: str, **fields: Any) -> Run:
+    def point(self, figure: str, choice: str, traffic: str, **fields: Any) -> QsNetRun:
         """Return the point of a figure with some fields, the others by default.
 
         Raises
@@ -84,7 +84,7 @@ class Evidence:
             If an interrupt prevented some of its runs.
         """
         for short in (False, True):
-            run = Run(figure, traffic, choice=choice, short=short, **fields)
+            run = QsNetRun(figure, traffic, choice=choice, short=short, **fields)
             if run in self.planned:
                 if run not in self.mb_s:
                     raise NotMeasured(f"not all seeds of {traffic} in figure {figure}")
@@ -129,7 +129,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Printed:
+class QsNetNumber:
     """A number that the paper prints."""
 
     #: Section or figure, and the quantity with its unit.
@@ -139,84 +139,88 @@ class Printed:
     low: float
     high: float
     #: Function of the evidence and a choice that returns float64 [seeds]; errors as in
-    #: `Evidence.point`.
-    values: Callable[[Evidence, str], Values]
+    #: `QsNetEvidence.point`.
+    values: Callable[[QsNetEvidence, str], Values]
     #: Whether the model takes the number from the paper.
     given: bool = False
 
 
-def _io(server: str, mapping: str) -> Callable[[Evidence, str], Values]:
+def _io(server: str, mapping: str) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.io(choice, server, mapping)
 
 
-def _pattern(name: str) -> Callable[[Evidence, str], Values]:
+def _pattern(name: str) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.get("13", choice, name)
 
 
-def _group(number: int) -> Callable[[Evidence, str], Values]:
+def _group(number: int) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.groups(choice)[:, number]
 
 
-def _ping(**fields: Any) -> Callable[[Evidence, str], Values]:
+def _ping(**fields: Any) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.get("9", choice, "ping", **fields)
 
 
-def _time(**fields: Any) -> Callable[[Evidence, str], Values]:
+def _time(**fields: Any) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.time_us(choice, **fields)
 
 
-def _hot(nodes: int) -> Callable[[Evidence, str], Values]:
+def _hot(nodes: int) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.get("16", choice, "hot", nodes=nodes, size=KIB * KIB)
 
 
-def _both(memory: str) -> Callable[[Evidence, str], Values]:
+def _both(memory: str) -> Callable[[QsNetEvidence, str], Values]:
     return lambda ev, choice: ev.get("10", choice, "both", memory=memory)
 
 
 PRINTED = (
-    Printed("5.1, fig. 9a", "ping, Elan memory, MB/s", 335, 335, _ping()),
-    Printed("5.1, fig. 9a", "ping, main memory, MB/s", 200, 200, _ping(memory="main"), True),
-    Printed("5.1, fig. 9b", "latency of 0 bytes, us", 2.2, 2.2, _time(size=0), True),
-    Printed("5.1, fig. 9b", "latency of 64 bytes, us", 2.4, 2.4, _time(size=64)),
-    Printed(
+    QsNetNumber("5.1, fig. 9a", "ping, Elan memory, MB/s", 335, 335, _ping()),
+    QsNetNumber("5.1, fig. 9a", "ping, main memory, MB/s", 200, 200, _ping(memory="main"), True),
+    QsNetNumber("5.1, fig. 9b", "latency of 0 bytes, us", 2.2, 2.2, _time(size=0), True),
+    QsNetNumber("5.1, fig. 9b", "latency of 64 bytes, us", 2.4, 2.4, _time(size=64)),
+    QsNetNumber(
         "5.1, fig. 9b", "latency of 0 bytes with MPI, us", 5.5, 5.5, _time(size=0, library="mpi"),
         True,
     ),
-    Printed("5.2, fig. 10a", "ping both ways, Elan memory, MB/s", 280, 280, _both("elan"), True),
-    Printed("5.2, fig. 10a", "ping both ways, main memory, MB/s", 80, 80, _both("main"), True),
-    Printed(
+    QsNetNumber(
+        "5.2, fig. 10a", "ping both ways, Elan memory, MB/s", 280, 280, _both("elan"), True
+    ),
+    QsNetNumber("5.2, fig. 10a", "ping both ways, main memory, MB/s", 80, 80, _both("main"), True),
+    QsNetNumber(
         "5.3, fig. 11d", "uniform, 64 nodes, MB/s", 117.6, 120,
         lambda ev, choice: ev.get("11", choice, "uniform"),
     ),
-    *(Printed("5.4, fig. 13", f"{name}, MB/s", 280, 280, _pattern(name)) for name in OPTIMAL),
-    *(Printed("5.4, fig. 13", f"{name}, MB/s", 165, 200, _pattern(name)) for name in OTHERS),
-    Printed("5.5, fig. 16a", "hot spot, 32 nodes, MB/s", 337, 337, _hot(32)),
-    Printed("5.5, fig. 16a", "hot spot, 64 nodes, MB/s", 310, 310, _hot(64)),
-    Printed("5.5, fig. 16b", "hot spot, nodes 1 to 3, MB/s each", 8, 8, _group(0)),
-    Printed("5.5, fig. 16b", "hot spot, nodes 4 to 15, MB/s each", 4.8, 4.8, _group(1)),
-    Printed("5.5, fig. 16b", "hot spot, nodes 16 to 63, MB/s each", 4.3, 4.3, _group(2)),
-    Printed("table 1", "random I/O, clustered, MB/s", 196, 196, _io("random", "clustered")),
-    Printed("table 1", "random I/O, distributed, MB/s", 234, 234, _io("random", "distributed")),
-    Printed("table 1", "deterministic I/O, clustered, MB/s", 320, 320, _io("block", "clustered")),
-    Printed(
+    *(QsNetNumber("5.4, fig. 13", f"{name}, MB/s", 280, 280, _pattern(name)) for name in OPTIMAL),
+    *(QsNetNumber("5.4, fig. 13", f"{name}, MB/s", 165, 200, _pattern(name)) for name in OTHERS),
+    QsNetNumber("5.5, fig. 16a", "hot spot, 32 nodes, MB/s", 337, 337, _hot(32)),
+    QsNetNumber("5.5, fig. 16a", "hot spot, 64 nodes, MB/s", 310, 310, _hot(64)),
+    QsNetNumber("5.5, fig. 16b", "hot spot, nodes 1 to 3, MB/s each", 8, 8, _group(0)),
+    QsNetNumber("5.5, fig. 16b", "hot spot, nodes 4 to 15, MB/s each", 4.8, 4.8, _group(1)),
+    QsNetNumber("5.5, fig. 16b", "hot spot, nodes 16 to 63, MB/s each", 4.3, 4.3, _group(2)),
+    QsNetNumber("table 1", "random I/O, clustered, MB/s", 196, 196, _io("random", "clustered")),
+    QsNetNumber("table 1", "random I/O, distributed, MB/s", 234, 234, _io("random", "distributed")),
+    QsNetNumber(
+        "table 1", "deterministic I/O, clustered, MB/s", 320, 320, _io("block", "clustered")
+    ),
+    QsNetNumber(
         "table 1", "deterministic I/O, distributed, MB/s", 338, 338, _io("block", "distributed")
     ),
-    Printed(
+    QsNetNumber(
         "5.7", "compute job without I/O, MB/s", 130, 130,
         lambda ev, choice: ev.get("19", choice, "combined", mapping="1c"),
     ),
 )  # fmt: skip
 
 
-Compare = Callable[[Evidence, str], Sequence[Comparison]]
-Labelled = Callable[[Evidence, str], Sequence[tuple[str, Values]]]
+Compare = Callable[[QsNetEvidence, str], Sequence[ClaimComparison]]
+Labelled = Callable[[QsNetEvidence, str], Sequence[tuple[str, Values]]]
 
 
-def _all(values: Labelled, wanted: Any) -> dict[str, Callable[[Evidence, Any], Any]]:
+def _all(values: Labelled, wanted: Any) -> dict[str, Callable[[QsNetEvidence, Any], Any]]:
     """Return the test of whether all of some labelled quantities are as wanted."""
     return {
         "compare": lambda ev, choice: [
-            Comparison.of(label, each, wanted) for label, each in values(ev, choice)
+            ClaimComparison.of(label, each, wanted) for label, each in values(ev, choice)
         ],
         "measured": lambda ev, choice: "; ".join(
             f"{label} {show(each)}" for label, each in values(ev, choice)
@@ -224,7 +228,7 @@ def _all(values: Labelled, wanted: Any) -> dict[str, Callable[[Evidence, Any], A
     }
 
 
-def _only(values: Callable[[Evidence, str], Values], label: str) -> Labelled:
+def _only(values: Callable[[QsNetEvidence, str], Values], label: str) -> Labelled:
     return lambda ev, choice: [(label, values(ev, choice))]
 
 
@@ -232,7 +236,7 @@ def _around(value: float, relative: float) -> Range:
     return (value * (1 - relative), value * (1 + relative))
 
 
-def _kinds(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _kinds(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     """Return the bandwidth of uniform traffic on 64 nodes for all distributions."""
     result = []
     for sizes in ("uniform", "exponential"):
@@ -245,12 +249,12 @@ def _kinds(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     return result
 
 
-def _falls(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _falls(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     nodes = [ev.get("11", choice, "uniform", nodes=each) for each in (16, 32, 64)]
     return [("16 minus 32 nodes", nodes[0] - nodes[1]), ("32 minus 64 nodes", nodes[1] - nodes[2])]
 
 
-def _sensitive(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _sensitive(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     def gap(nodes: int) -> Values:
         uniform, exponential = (
             ev.get("11", choice, "uniform", nodes=nodes, sizes=kind, times=kind)
@@ -261,7 +265,7 @@ def _sensitive(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     return [("16 nodes", gap(16)), ("16 minus 64 nodes", gap(16) - np.abs(gap(64)))]
 
 
-def _penalty(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _penalty(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     large, small = (ev.get("12", choice, "uniform", size=each * KIB) for each in (256, 16))
     return [("256 KiB over 16 KiB minus 1", large / small - 1)]
 
@@ -270,7 +274,7 @@ def _patterns(names: Sequence[str]) -> Labelled:
     return lambda ev, choice: [(name, ev.get("13", choice, name)) for name in names]
 
 
-def _levels(ev: Evidence, traffic: str, choice: str) -> dict[tuple[int, str], Values]:
+def _levels(ev: QsNetEvidence, traffic: str, choice: str) -> dict[tuple[int, str], Values]:
     """Return (level, side) -> waits of its links, along a path, float64 [seeds, links]."""
     if choice != PAPER:
         raise OutOfScope
@@ -284,7 +288,7 @@ def _levels(ev: Evidence, traffic: str, choice: str) -> dict[tuple[int, str], Va
     }
 
 
-def _even(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _even(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     if choice != PAPER:
         raise OutOfScope
     frames = [each.unique("node") for each in ev.matrices("complement")]
@@ -295,7 +299,7 @@ def _even(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     return result
 
 
-def _ascending(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _ascending(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     levels = _levels(ev, "complement", choice)
     largest = np.max([each.max(axis=1) for each in levels.values()], axis=0)
     return [
@@ -307,7 +311,7 @@ def _ascending(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     ]
 
 
-def _uneven(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _uneven(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     levels = _levels(ev, "bit-reversal", choice)
     every = np.concatenate(list(levels.values()), axis=1)
     sums = {key: each.sum(axis=1) for key, each in levels.items()}
@@ -319,7 +323,7 @@ def _uneven(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     ]  # fmt: skip
 
 
-def _flat(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _flat(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     result = []
     for nodes in (4, 16, 32):
         with suppress(OutOfScope):
@@ -329,7 +333,7 @@ def _flat(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     return result
 
 
-def _order(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _order(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     near, middle, far = ev.groups(choice).T
     return [
         ("nodes 1 to 3 over 4 to 15, minus 1", near / middle - 1),
@@ -342,14 +346,14 @@ _CELLS = tuple(
 )
 
 
-def _better(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _better(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     return [
         (f"{mapping}", ev.io(choice, "block", mapping) - ev.io(choice, "random", mapping))
         for mapping in ("clustered", "distributed")
     ]
 
 
-def _spread(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _spread(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     return [
         (
             "random" if server == "random" else "deterministic",
@@ -360,7 +364,7 @@ def _spread(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
 
 
 def _shared(mapping: str) -> Labelled:
-    def values(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+    def values(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
         return [
             (
                 "random" if server == "random" else "deterministic",
@@ -372,7 +376,7 @@ def _shared(mapping: str) -> Labelled:
     return values
 
 
-def _reads(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _reads(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     return [
         (f"{'random' if server == 'random' else 'deterministic'}, {mapping}",
          ev.io(choice, server, mapping, write_share=0.5) / ev.io(choice, server, mapping) - 1)
@@ -381,7 +385,7 @@ def _reads(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
 
 
 def _beside(mappings: Sequence[str], dedicated: bool) -> Labelled:
-    def values(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+    def values(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
         result = []
         for mapping in mappings:
             for load in ev.loads():
@@ -395,7 +399,7 @@ def _beside(mappings: Sequence[str], dedicated: bool) -> Labelled:
     return values
 
 
-def _loads(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
+def _loads(ev: QsNetEvidence, choice: str) -> list[tuple[str, Values]]:
     loads = ev.loads()
     if len(loads) < 2:
         raise OutOfScope
@@ -403,7 +407,9 @@ def _loads(ev: Evidence, choice: str) -> list[tuple[str, Values]]:
     return [(f"at {loads[0]:g} minus at {loads[-1]:g}", ends[0] - ends[1])]
 
 
-def _comment(fails: str = "", always: str = "") -> Callable[[Evidence, Mapping[Any, Finding]], str]:
+def _comment(
+    fails: str = "", always: str = ""
+) -> Callable[[QsNetEvidence, Mapping[Any, ClaimFinding]], str]:
     """Return a function that explains a result and lists the choices with another verdict.
 
     Parameters
@@ -412,7 +418,7 @@ def _comment(fails: str = "", always: str = "") -> Callable[[Evidence, Mapping[A
         Explanation unless the claim holds as described.
     """
 
-    def comment(_: Evidence, findings: Mapping[Any, Finding]) -> str:
+    def comment(_: QsNetEvidence, findings: Mapping[Any, ClaimFinding]) -> str:
         first = next(iter(findings.values())).verdict
         others: dict[Verdict, list[str]] = {}
         for choice, each in findings.items():
@@ -467,7 +473,7 @@ _READS = (
     "direction."
 )
 
-CLAIMS: tuple[Claim[Evidence], ...] = (
+CLAIMS: tuple[Claim[QsNetEvidence], ...] = (
     Claim(
         "ping", "5.1, fig. 9a", "Between Elan memories a ping reaches 335 MB/s",
         f"256 KiB between the most distant nodes within {EQUAL:.0%} of it",
@@ -489,8 +495,8 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "bus", "5.1, 5.2", "Between main memories pings reach 200 MB/s, and 80 in both directions",
         f"within {EQUAL:.0%}",
         lambda ev, choice: [
-            Comparison.of("one way", _ping(memory="main")(ev, choice), _around(200, EQUAL)),
-            Comparison.of("both ways", _both("main")(ev, choice), _around(80, EQUAL)),
+            ClaimComparison.of("one way", _ping(memory="main")(ev, choice), _around(200, EQUAL)),
+            ClaimComparison.of("both ways", _both("main")(ev, choice), _around(80, EQUAL)),
         ],
         lambda ev, choice: f"{show(_ping(memory='main')(ev, choice))} one way, "
         f"{show(_both('main')(ev, choice))} both ways",
@@ -588,7 +594,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "table-1", "table 1", "I/O nodes get 196, 234, 320 and 338 MB/s",
         f"each within {NEAR:.0%}",
         lambda ev, choice: [
-            Comparison.of(each.what, each.values(ev, choice), _around(each.low, NEAR))
+            ClaimComparison.of(each.what, each.values(ev, choice), _around(each.low, NEAR))
             for each in PRINTED
             if each.section == "table 1"
         ],

@@ -13,7 +13,7 @@ from weft.core.columns import Column, frame_of_rows
 from weft_papers.claim_report import CHOICE_COLUMNS
 from weft_papers.claims import interval
 from weft_papers.routing_keys.contention import METHODS, Size
-from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
+from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, RoutingKeysRun, RoutingKeysRunResult
 
 POINT_COLUMNS = {
     "figure": Column(
@@ -64,7 +64,7 @@ TABLES = {
 }
 
 
-def _point(run: Run) -> tuple[Any, ...]:
+def _point(run: RoutingKeysRun) -> tuple[Any, ...]:
     return (
         run.figure, run.choice, run.tree, run.applications, run.utilization,
         run.size // KIB or None, run.iterations, run.missing, run.base,
@@ -72,7 +72,7 @@ def _point(run: Run) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def runs_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+def runs_frame(measured: Sequence[RoutingKeysRunResult]) -> pl.DataFrame:
     """Return one row per run, with `RUN_COLUMNS`."""
     return frame_of_rows(
         RUN_COLUMNS,
@@ -83,10 +83,10 @@ def runs_frame(measured: Sequence[Measured]) -> pl.DataFrame:
     )
 
 
-def summary_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+def summary_frame(measured: Sequence[RoutingKeysRunResult]) -> pl.DataFrame:
     """Return one row per point and policy, with `SUMMARY_COLUMNS`."""
     times = {each.run: each.worst_us for each in measured}
-    points: dict[Run, list[Run]] = {}
+    points: dict[RoutingKeysRun, list[RoutingKeysRun]] = {}
     for run in times:
         points.setdefault(replace(run, seed=0), []).append(run)
     rows = []

@@ -61,7 +61,7 @@ FAULTY_BASES = ("updn", "dfsssp")
 
 
 @dataclass(frozen=True)
-class Choice:
+class RoutingKeysChoice:
     """Settings that the paper leaves open."""
 
     #: Sizes of mixed messages in bytes, drawn with equal probability.
@@ -83,21 +83,23 @@ class Choice:
 
 PAPER = "as the paper"
 #: Name -> choice. Each differs from the first in one setting.
-CHOICES: dict[str, Choice] = {
-    PAPER: Choice(),
-    "mostly small": Choice(sizes=(4 * KIB,) * 4 + (8 * KIB,) * 2 + (16 * KIB, 64 * KIB, 256 * KIB)),
-    "contiguous": Choice(placement="contiguous"),
-    "start together": Choice(together=True),
-    "uneven calculation": Choice(calc_spread=0.1),
-    "eager": Choice(eager_bytes=KIB * KIB),
-    "64 KiB buffers": Choice(buffer_bytes=64 * KIB),
-    "conga in µs": Choice(policies={"conga": "conga:gap=5us,t_dre=1us"}),
-    "ark from lowest": Choice(policies={"ark": "ark:first=lowest"}),
+CHOICES: dict[str, RoutingKeysChoice] = {
+    PAPER: RoutingKeysChoice(),
+    "mostly small": RoutingKeysChoice(
+        sizes=(4 * KIB,) * 4 + (8 * KIB,) * 2 + (16 * KIB, 64 * KIB, 256 * KIB)
+    ),
+    "contiguous": RoutingKeysChoice(placement="contiguous"),
+    "start together": RoutingKeysChoice(together=True),
+    "uneven calculation": RoutingKeysChoice(calc_spread=0.1),
+    "eager": RoutingKeysChoice(eager_bytes=KIB * KIB),
+    "64 KiB buffers": RoutingKeysChoice(buffer_bytes=64 * KIB),
+    "conga in µs": RoutingKeysChoice(policies={"conga": "conga:gap=5us,t_dre=1us"}),
+    "ark from lowest": RoutingKeysChoice(policies={"ark": "ark:first=lowest"}),
 }
 
 
 @dataclass(frozen=True)
-class Run:
+class RoutingKeysRun:
     """One packet-level run."""
 
     #: Figure of the paper, or part of the study beyond it.
@@ -122,16 +124,16 @@ class Run:
     missing: int = 0
     #: Engine of the base routes.
     base: str = "dmodk"
-    #: As for `Choice`; empty for that of the choice.
+    #: As for `RoutingKeysChoice`; empty for that of the choice.
     placement: str = ""
 
 
 @dataclass(frozen=True)
-class Measured:
+class RoutingKeysRunResult:
     """Result of one run."""
 
     #: The run.
-    run: Run
+    run: RoutingKeysRun
     #: Total communication time: the largest of all applications (the paper's measure), and the mean
     #: over them.
     worst_us: float
@@ -142,7 +144,7 @@ class Measured:
 
 def study_runs(
     figures: Sequence[str], seeds: Sequence[int], *, choices: bool, quick: bool
-) -> tuple[Run, ...]:
+) -> tuple[RoutingKeysRun, ...]:
     """Return every run of the study, in the order of its tables.
 
     Parameters
@@ -173,40 +175,40 @@ def study_runs(
     )
 
 
-def _figure_6(quick: bool) -> Iterator[Run]:
+def _figure_6(quick: bool) -> Iterator[RoutingKeysRun]:
     few = (0.1, 0.5, 0.9)
     for util in few if quick else FINE:
         rivals = RIVALS if util in (few[:1] if quick else few) else ()
         for policy in (*PAPERS, *rivals):
-            yield Run("6", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+            yield RoutingKeysRun("6", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
 
 
-def _figure_7(quick: bool) -> Iterator[Run]:
+def _figure_7(quick: bool) -> Iterator[RoutingKeysRun]:
     yield from _on_large("7", 0, quick)
 
 
-def _figure_8(quick: bool) -> Iterator[Run]:
+def _figure_8(quick: bool) -> Iterator[RoutingKeysRun]:
     yield from _on_large("8", ONE_SIZE, quick)
 
 
-def _on_large(figure: str, size: int, quick: bool) -> Iterator[Run]:
+def _on_large(figure: str, size: int, quick: bool) -> Iterator[RoutingKeysRun]:
     tree, utils = (SMALL, (0.1, 0.9)) if quick else (LARGE, COARSE)
     for count, util in product(APPLICATIONS[:: 2 if quick else 1], utils):
         ends = util in (utils[0], utils[-1]) and not size and not quick
         for policy in (*PAPERS, *(RIVALS if ends else ())):
-            yield Run(figure, tree, count, util, size, 1, policy, 0)
+            yield RoutingKeysRun(figure, tree, count, util, size, 1, policy, 0)
 
 
-def _figure_9(quick: bool) -> Iterator[Run]:
+def _figure_9(quick: bool) -> Iterator[RoutingKeysRun]:
     tree = SMALL if quick else LARGE
     counts, sizes = (APPLICATIONS[::2], SIZES[1:]) if quick else (APPLICATIONS, SIZES)
     for count, size, policy in product(counts, sizes, PAPERS):
-        yield Run("9", tree, count, DUTY, size, SIZES[-1] // size, policy, 0)
+        yield RoutingKeysRun("9", tree, count, DUTY, size, SIZES[-1] // size, policy, 0)
 
 
-def _latency(quick: bool) -> Iterator[Run]:
+def _latency(quick: bool) -> Iterator[RoutingKeysRun]:
     yield from (
-        Run("latency", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+        RoutingKeysRun("latency", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
         for util in ((0.1,) if quick else (0.1, 0.5))
         for policy in (
             *PAPERS[:3],
@@ -219,40 +221,42 @@ def _latency(quick: bool) -> Iterator[Run]:
     )
 
 
-def _keys(quick: bool) -> Iterator[Run]:
+def _keys(quick: bool) -> Iterator[RoutingKeysRun]:
     tree, counts = (SMALL, APPLICATIONS[::2]) if quick else (LARGE, APPLICATIONS)
     for count, policy in product(
         counts,
         ("dmodk", "ark", "ark-lowest", "ark-all", "nrk", "nrk-all", *RIVALS[:3]),
     ):
-        yield Run("keys", tree, count, 0.1, 0, 1, policy, 0)
+        yield RoutingKeysRun("keys", tree, count, 0.1, 0, 1, policy, 0)
 
 
-def _lmc(quick: bool) -> Iterator[Run]:
+def _lmc(quick: bool) -> Iterator[RoutingKeysRun]:
     # LID offset 0 has the base routes, so an LMC of 3 leaves 7 offsets for the keys of 6 phases.
     for util in (0.1,) if quick else (0.1, 0.5):
         for policy in ("dmodk", *(f"ark:lmc={lmc}" for lmc in (1, 2, 3)), "ark"):
-            yield Run("lmc", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+            yield RoutingKeysRun("lmc", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
 
 
-def _placement(quick: bool) -> Iterator[Run]:
+def _placement(quick: bool) -> Iterator[RoutingKeysRun]:
     tree, count = (SMALL, 6) if quick else (LARGE, APPLICATIONS[-1])
     for placement in ("", "contiguous", "isolated"):
         for policy in ("dmodk",) if placement == "isolated" else ("dmodk", "ark", "nrk"):
-            yield Run("placement", tree, count, 0.1, 0, 1, policy, 0, placement=placement)
+            yield RoutingKeysRun(
+                "placement", tree, count, 0.1, 0, 1, policy, 0, placement=placement
+            )
 
 
-def _faults(quick: bool) -> Iterator[Run]:
+def _faults(quick: bool) -> Iterator[RoutingKeysRun]:
     for missing, base in product(
         (22,) if quick else (0, 4, 22, 43), FAULTY_BASES[: 1 if quick else 2]
     ):
         for policy in ("dmodk", "ark", "nrk", "nrk-optimum"):
-            yield Run(
+            yield RoutingKeysRun(
                 "faults", SMALL, 6, 0.1, 0, 1 if quick else 2, policy, 0, missing=missing, base=base
             )
 
 
-def _varied(points: Sequence[Run]) -> Iterator[tuple[Run, str]]:
+def _varied(points: Sequence[RoutingKeysRun]) -> Iterator[tuple[RoutingKeysRun, str]]:
     """Yield each run that is repeated with another choice, and this choice."""
     for choice, run in product(list(CHOICES)[1:], points):
         if run.policy not in PAPERS or run.figure not in ("6", "7", "8"):
@@ -276,7 +280,7 @@ def _routes(tree: str, missing: int, seed: int, engine: str) -> Routes:
     return route(_network(tree, missing, seed), engine)
 
 
-def jobs_of(run: Run, hosts: int) -> list[Job]:
+def jobs_of(run: RoutingKeysRun, hosts: int) -> list[Job]:
     """Return the applications of a run, with their hosts and start times."""
     choice = CHOICES[run.choice]
     placement = run.placement or choice.placement
@@ -304,13 +308,13 @@ def jobs_of(run: Run, hosts: int) -> list[Job]:
 
 
 @lru_cache(maxsize=2)
-def _mix(run: Run) -> JobMix:
+def _mix(run: RoutingKeysRun) -> JobMix:
     """Return the applications of a run, which depend on neither policy nor base routes."""
     fabric = _network(run.tree, run.missing, run.seed + 1 if run.missing else 0)
     return combine(jobs_of(run, fabric.num_hosts), fabric)
 
 
-def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) -> Routes:
+def _routes_of(run: RoutingKeysRun, fabric: Fabric, mix: JobMix, engine: str, seed: int) -> Routes:
     if run.placement == "isolated":
         return isolated_routes(fabric, np.split(mix.hosts, mix.first_rank[1:-1]))
     if engine == "sar":
@@ -321,7 +325,9 @@ def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) ->
 
 
 @typed_run
-def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
+def measure(
+    _: None, run: RoutingKeysRun, watch: Callable[[Any], None] = lambda _: None
+) -> RoutingKeysRunResult:
     """Simulate one run.
 
     The communication time of an application is the time from its start to its end minus the longest
@@ -352,4 +358,6 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     np.maximum.at(longest, work.phase, work.duration_ns)
     calculation = np.add.reduceat(longest, mix.first_phase[:-1])
     spent = (end - mix.start_ns - calculation) / 1e3
-    return Measured(run, float(spent.max()), float(spent.mean()), int(result.packets.sum()))
+    return RoutingKeysRunResult(
+        run, float(spent.max()), float(spent.mean()), int(result.packets.sum())
+    )

@@ -25,8 +25,15 @@ from weft_papers.paper_registry import paper
 from weft_papers.routing_keys import contention
 from weft_papers.routing_keys.frames import contention_frame, runs_frame, summary_frame
 from weft_papers.routing_keys.report import KeyStudy
-from weft_papers.routing_keys.runs import CHOICES, PAPER, Measured, Run, measure, study_runs
-from weft_papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft_papers.routing_keys.runs import (
+    CHOICES,
+    PAPER,
+    RoutingKeysRun,
+    RoutingKeysRunResult,
+    measure,
+    study_runs,
+)
+from weft_papers.routing_keys.verdicts import CLAIMS, RoutingKeysEvidence
 
 FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
 #: Hosts of the largest network of figure 4, by default and in a quick study.
@@ -118,14 +125,14 @@ def routing_keys(
 
 def made(
     options: dict[str, Any],
-    runs: Sequence[Run],
-    measured: Sequence[Measured],
+    runs: Sequence[RoutingKeysRun],
+    measured: Sequence[RoutingKeysRunResult],
     flows: dict[contention.Size, dict[str, int]],
     sizes: int,
 ) -> KeyStudy:
     """Return the study of all measurements, of `runs` planned runs and `sizes` planned networks."""
     numbers = range(options["seed"], options["seed"] + options["seeds"])
-    evidence = Evidence.of(measured, runs, flows, numbers)
+    evidence = RoutingKeysEvidence.of(measured, runs, flows, numbers)
     tested = CHOICES if options["choices"] and not options["quick"] else (PAPER,)
     return KeyStudy(
         parameters=options,

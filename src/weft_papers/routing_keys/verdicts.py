@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from weft_papers.claims import (
     Claim,
-    Comparison,
-    Finding,
+    ClaimComparison,
+    ClaimFinding,
     NotMeasured,
     OutOfScope,
     Range,
@@ -21,7 +21,7 @@ from weft_papers.claims import (
     show,
 )
 from weft_papers.routing_keys.contention import Size
-from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
+from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, RoutingKeysRun, RoutingKeysRunResult
 
 #: The smallest gain that rounds to the 2.7 of the paper.
 GAIN = 2.65
@@ -37,29 +37,29 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RoutingKeysEvidence:
     """Measurements of the study, indexed for the claims."""
 
     #: Run with seed 0 -> communication time, float64 [seeds]: the largest of all applications, and
     #: the mean over them; complete points only.
-    times: Mapping[Run, Values]
-    means: Mapping[Run, Values]
+    times: Mapping[RoutingKeysRun, Values]
+    means: Mapping[RoutingKeysRun, Values]
     #: All points that the options of the study include, as runs with seed 0.
-    planned: tuple[Run, ...]
+    planned: tuple[RoutingKeysRun, ...]
     #: (hosts, method) -> largest number of flows on a link, float64 [seeds].
     contention: Mapping[tuple[int, str], Values]
 
     @classmethod
     def of(
         cls,
-        measured: Sequence[Measured],
-        runs: Sequence[Run],
+        measured: Sequence[RoutingKeysRunResult],
+        runs: Sequence[RoutingKeysRun],
         sizes: Mapping[Size, Mapping[str, int]],
         seeds: Sequence[int],
-    ) -> Evidence:
+    ) -> RoutingKeysEvidence:
         """Index the measurements; `runs` are all planned runs."""
         every = {each.run: each for each in measured}
-        planned: dict[Run, list[Measured | None]] = {}
+        planned: dict[RoutingKeysRun, list[RoutingKeysRunResult | None]] = {}
         for run in runs:
             planned.setdefault(replace(run, seed=0), []).append(every.get(run))
         complete = {
@@ -81,7 +81,7 @@ class Evidence:
 
     def points(
         self, figure: str, choice: str, policies: Iterable[str], applications: int = 0
-    ) -> list[Run]:
+    ) -> list[RoutingKeysRun]:
         """Return the points at which a figure has some policies, each as its run with ``dmodk``.
 
         Parameters
@@ -109,7 +109,7 @@ class Evidence:
             raise OutOfScope
         return list(dict.fromkeys(points))
 
-    def time(self, point: Run, policy: str) -> Values:
+    def time(self, point: RoutingKeysRun, policy: str) -> Values:
         """Return the times of a policy at a point.
 
         Raises
@@ -124,25 +124,28 @@ class Evidence:
             raise NotMeasured(f"not all seeds of {policy} at {where(point)}")
         return self.times[run]
 
-    def gain(self, point: Run, other: str, ours: str) -> Values:
+    def gain(self, point: RoutingKeysRun, other: str, ours: str) -> Values:
         """Return the time of policy `other` over that of `ours` at a point, for each seed."""
         return self.time(point, other) / self.time(point, ours)
 
 
-def where(point: Run) -> str:
+def where(point: RoutingKeysRun) -> str:
     """Return the applications, utilization and size of a point in words."""
     size = f", {point.size // KIB} KiB" if point.size else ""
     return f"{point.applications} applications, {point.utilization:.0%}{size}"
 
 
 def _gains(
-    ev: Evidence, points: Iterable[Run], pairs: Iterable[tuple[str, str]], wanted: Wanted
-) -> list[Comparison]:
+    ev: RoutingKeysEvidence,
+    points: Iterable[RoutingKeysRun],
+    pairs: Iterable[tuple[str, str]],
+    wanted: Wanted,
+) -> list[ClaimComparison]:
     """Compare the ratios of times of pairs of policies at points with a range, or with 1."""
     less = 0.0 if isinstance(wanted, tuple) else 1.0
     minus = " minus 1" if less else ""
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{LABELS[other]} / {LABELS[ours]}{minus}, {where(point)}",
             ev.gain(point, other, ours) - less, wanted,
         )
@@ -151,7 +154,9 @@ def _gains(
     ]  # fmt: skip
 
 
-def _trail(ev: Evidence, points: Sequence[Run], pairs: Iterable[tuple[str, str]]) -> str:
+def _trail(
+    ev: RoutingKeysEvidence, points: Sequence[RoutingKeysRun], pairs: Iterable[tuple[str, str]]
+) -> str:
     """Format the ratios of times at points."""
     several = len({point.applications for point in points}) > 1
     names = [
@@ -172,11 +177,11 @@ def _trail(ev: Evidence, points: Sequence[Run], pairs: Iterable[tuple[str, str]]
 def _simple(
     figure: str, pairs: Sequence[tuple[str, str]], wanted: Wanted, applications: int = 0,
     lowest: bool = False,
-) -> dict[str, Callable[[Evidence, Any], Any]]:  # fmt: skip
+) -> dict[str, Callable[[RoutingKeysEvidence, Any], Any]]:  # fmt: skip
     """Return the test of whether ratios of times are as wanted at the points of a figure."""
     policies = {policy for pair in pairs for policy in pair}
 
-    def points(ev: Evidence, choice: str) -> list[Run]:
+    def points(ev: RoutingKeysEvidence, choice: str) -> list[RoutingKeysRun]:
         found = ev.points(figure, choice, policies, applications)
         least = min(each.utilization for each in found)
         return [each for each in found if not lowest or each.utilization == least]
@@ -191,7 +196,9 @@ _TWO_POINT_SEVEN = (("dmodk", "ark"), ("dmodk", "nrk"), ("conga", "ark"), ("cong
 _FIGURES = ("6", "7", "8", "9")
 
 
-def _largest(ev: Evidence, choice: str, other: str) -> tuple[Values, Run, str]:
+def _largest(
+    ev: RoutingKeysEvidence, choice: str, other: str
+) -> tuple[Values, RoutingKeysRun, str]:
     """Return the largest mean ratio of a policy to ARK or NRK at any point.
 
     Raises
@@ -211,12 +218,12 @@ def _largest(ev: Evidence, choice: str, other: str) -> tuple[Values, Run, str]:
     return max(found, key=lambda each: float(each[0].mean()))
 
 
-def _up_to(ev: Evidence, choice: str) -> list[Comparison]:
+def _up_to(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     result = []
     for other in ("dmodk", "conga"):
         values, point, ours = _largest(ev, choice, other)
         result.append(
-            Comparison.of(
+            ClaimComparison.of(
                 f"{LABELS[other]} / {LABELS[ours]}, figure {point.figure}, {where(point)}",
                 values, _HIGHER,
             )
@@ -224,7 +231,7 @@ def _up_to(ev: Evidence, choice: str) -> list[Comparison]:
     return result
 
 
-def _ends(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
+def _ends(ev: RoutingKeysEvidence, choice: str) -> list[tuple[RoutingKeysRun, RoutingKeysRun]]:
     """Return the points of figure 6 with the lowest and with the highest utilization."""
     points = sorted(ev.points("6", choice, ("dmodk", "nrk")), key=lambda each: each.utilization)
     if len(points) < 2:
@@ -232,9 +239,9 @@ def _ends(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
     return [(points[0], points[-1])]
 
 
-def _falls(ev: Evidence, choice: str) -> list[Comparison]:
+def _falls(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{LABELS[other]} / NRK at {low.utilization:.0%} minus at {high.utilization:.0%}",
             ev.gain(low, other, "nrk") - ev.gain(high, other, "nrk"), "above",
         )
@@ -243,7 +250,9 @@ def _falls(ev: Evidence, choice: str) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _fewest_and_most(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
+def _fewest_and_most(
+    ev: RoutingKeysEvidence, choice: str
+) -> list[tuple[RoutingKeysRun, RoutingKeysRun]]:
     """Return pairs of points of figure 7, with fewest and with most applications."""
     points = ev.points("7", choice, ("ark", "nrk"))
     low, high = (end(each.applications for each in points) for end in (min, max))
@@ -254,14 +263,14 @@ def _fewest_and_most(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
     return [(sizes[low, util], sizes[high, util]) for util in utils]
 
 
-def _ahead(ev: Evidence, choice: str) -> list[Comparison]:
+def _ahead(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     result = []
     for few, many in _fewest_and_most(ev, choice):
         gains = ev.gain(few, "ark", "nrk"), ev.gain(many, "ark", "nrk")
         at = f"{few.utilization:.0%}"
         result += [
-            Comparison.of(f"ARK / NRK minus 1, {where(many)}", gains[1] - 1, "above"),
-            Comparison.of(
+            ClaimComparison.of(f"ARK / NRK minus 1, {where(many)}", gains[1] - 1, "above"),
+            ClaimComparison.of(
                 f"ARK / NRK with {many.applications} applications minus with "
                 f"{few.applications}, {at}", gains[1] - gains[0], "above",
             ),
@@ -269,7 +278,9 @@ def _ahead(ev: Evidence, choice: str) -> list[Comparison]:
     return result
 
 
-def _larger(ev: Evidence, choice: str) -> list[tuple[str, Run, Run]]:
+def _larger(
+    ev: RoutingKeysEvidence, choice: str
+) -> list[tuple[str, RoutingKeysRun, RoutingKeysRun]]:
     """Return policy, smallest and largest size for each number of applications of figure 9."""
     policies = ("dmodk", "conga", "ark", "nrk")
     points = ev.points("9", choice, policies)
@@ -280,9 +291,9 @@ def _larger(ev: Evidence, choice: str) -> list[tuple[str, Run, Run]]:
     return result
 
 
-def _faster(ev: Evidence, choice: str) -> list[Comparison]:
+def _faster(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     return [
-        Comparison.of(
+        ClaimComparison.of(
             f"{LABELS[policy]} at {large.size // KIB} KiB over {small.size // KIB} KiB minus 1, "
             f"{large.applications} applications",
             ev.time(large, policy) / ev.time(small, policy) - 1, "below",
@@ -291,14 +302,14 @@ def _faster(ev: Evidence, choice: str) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _sizes(ev: Evidence, choice: str) -> tuple[list[int], int, int]:
+def _sizes(ev: RoutingKeysEvidence, choice: str) -> tuple[list[int], int, int]:
     hosts = sorted({size for size, _ in ev.contention})
     if choice != PAPER or len(hosts) < 2:
         raise OutOfScope
     return hosts, hosts[0], hosts[-1]
 
 
-def _grows(ev: Evidence, choice: str) -> list[Comparison]:
+def _grows(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     hosts, first, last = _sizes(ev, choice)
     growth = {
         method: ev.contention[last, method] - ev.contention[first, method]
@@ -306,13 +317,13 @@ def _grows(ev: Evidence, choice: str) -> list[Comparison]:
     }
     between = f"{last:,} hosts minus at {first:,}"
     return [
-        Comparison.of(f"flows with D-mod-K at {between}", growth["dmodk"], "above"),
-        Comparison.of(
+        ClaimComparison.of(f"flows with D-mod-K at {between}", growth["dmodk"], "above"),
+        ClaimComparison.of(
             f"growth of D-mod-K minus growth of NRK, {between}",
             growth["dmodk"] - growth["nrk"], "above",
         ),
         *(
-            Comparison.of(
+            ClaimComparison.of(
                 f"flows with NRK minus D-mod-K, {size:,} hosts",
                 ev.contention[size, "nrk"] - ev.contention[size, "dmodk"], "below",
             )
@@ -321,7 +332,7 @@ def _grows(ev: Evidence, choice: str) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _flows(ev: Evidence, choice: str) -> str:
+def _flows(ev: RoutingKeysEvidence, choice: str) -> str:
     hosts, *_ = _sizes(ev, choice)
     return "; ".join(
         f"{LABELS[method]} "
@@ -331,8 +342,8 @@ def _flows(ev: Evidence, choice: str) -> str:
 
 
 def _comment(
-    fails: str = "", more: Callable[[Evidence], str] = lambda _: ""
-) -> Callable[[Evidence, Mapping[Any, Finding]], str]:
+    fails: str = "", more: Callable[[RoutingKeysEvidence], str] = lambda _: ""
+) -> Callable[[RoutingKeysEvidence, Mapping[Any, ClaimFinding]], str]:
     """Return a function that explains a result and lists the choices with another verdict.
 
     Parameters
@@ -343,7 +354,7 @@ def _comment(
         Explanation from measurements; it is left out if some of them are missing.
     """
 
-    def comment(ev: Evidence, findings: Mapping[Any, Finding]) -> str:
+    def comment(ev: RoutingKeysEvidence, findings: Mapping[Any, ClaimFinding]) -> str:
         first = next(iter(findings.values())).verdict
         others: dict[Verdict, list[str]] = {}
         for choice, each in findings.items():
@@ -359,7 +370,7 @@ def _comment(
     return comment
 
 
-def _means(ev: Evidence) -> str:
+def _means(ev: RoutingKeysEvidence) -> str:
     """Compare the means over applications, which the number of phases does not bias."""
     parts = []
     for policy, small, large in _larger(ev, PAPER):
@@ -382,7 +393,7 @@ _LARGER = (
     "the largest of these sums is therefore farther above their mean."
 )
 
-CLAIMS: tuple[Claim[Evidence], ...] = (
+CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
     Claim(
         "low-contention", "IV-A, fig. 4",
         "NRK keeps the most flows on a link low, while they increase with D-mod-K",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from weft.advice.machine_room.equipment import Equipment
 from weft.advice.machine_room.racks import Placement
-from weft.advice.machine_room.room_options import Layout
+from weft.advice.machine_room.room_options import RoomLayout
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.units import RATE_NAMES
@@ -42,7 +42,9 @@ CABLE_COLUMNS = {
 }
 
 
-def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
+def bought_m(
+    gear: Equipment, layout: RoomLayout, route_m: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the length of each cable in m: known, else the shortest sufficient length sold."""
     fabric = gear.fabric
     sold = np.array(layout.cable_lengths_m)
@@ -64,7 +66,9 @@ def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> N
     return length
 
 
-def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) -> NDArray[np.str_]:
+def cable_kinds(
+    gear: Equipment, layout: RoomLayout, length_m: NDArray[np.float64]
+) -> NDArray[np.str_]:
     """Return each cable's kind: internal; else copper up to the limit of its rate, or optical."""
     fabric = gear.fabric
     pairs = np.stack((fabric.cable_rate_gbps, fabric.cable_rate_code), axis=1)

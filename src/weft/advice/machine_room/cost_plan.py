@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from weft.advice.machine_room.cables import INTERNAL
-from weft.advice.machine_room.room_options import Layout
+from weft.advice.machine_room.room_options import RoomLayout
 from weft.core.columns import Column
 from weft.core.files import write_text
 from weft.fabrics import Fabric
@@ -107,7 +107,7 @@ class CostPlan:
     """
 
     fabric: Fabric
-    layout: Layout
+    layout: RoomLayout
     leaves: str
     order: str
     cables: pl.DataFrame

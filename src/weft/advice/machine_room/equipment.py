@@ -11,13 +11,13 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from weft.advice.machine_room.prices import Prices
-from weft.advice.machine_room.room_options import Layout
+from weft.advice.machine_room.room_options import RoomLayout
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, NodeKind
 
 
 @dataclass(frozen=True)
-class Group:
+class EquipmentGroup:
     """A switch box with its hosts, or a host without a box."""
 
     #: The box, -1 for none.
@@ -54,7 +54,7 @@ class Equipment:
     #: bool [cables]: whether the cable is inside a chassis or a switch, and so is not bought.
     inside: NDArray[np.bool_]
     #: One group per box with hosts, and one per host without a box.
-    groups: tuple[Group, ...]
+    groups: tuple[EquipmentGroup, ...]
 
     @property
     def num_boxes(self) -> int:
@@ -85,7 +85,7 @@ class Equipment:
         return matrix
 
 
-def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> Equipment:
+def equipment(fabric: Fabric, layout: RoomLayout, prices: Prices | None = None) -> Equipment:
     """Return the boxes of a fabric and the hosts of each.
 
     If the price file has switches, the product for a box is the smallest one with enough ports.
@@ -135,7 +135,8 @@ def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> E
     for node in machines.tolist():
         hosts.setdefault(int(node_unit[node]), []).append(node)
     groups = tuple(
-        Group(unit if unit < len(box_nodes) else -1, tuple(hosts[unit])) for unit in sorted(hosts)
+        EquipmentGroup(unit if unit < len(box_nodes) else -1, tuple(hosts[unit]))
+        for unit in sorted(hosts)
     )
     return Equipment(
         fabric, node_unit.astype(np.int32), box_nodes, ports, bought, units.astype(np.int64),
@@ -184,7 +185,7 @@ def _homes(
 # -- the order in which groups are put into racks --------------------------------------------------
 
 
-def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[Group]]]:
+def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[EquipmentGroup]]]:
     """Return the names and orders of the groups: the wanted order, or all for ``shortest``."""
     by_name = {"number": list(gear.groups)}
     coordinates = _coordinates(gear)
@@ -223,6 +224,6 @@ def _coordinates(gear: Equipment) -> NDArray[np.int32] | None:
     return chosen
 
 
-def chassis_needed(hosts: int, layout: Layout) -> int:
+def chassis_needed(hosts: int, layout: RoomLayout) -> int:
     """Return the height in U of the chassis for a number of hosts."""
     return ceil(hosts / layout.hosts_per_chassis) * layout.chassis_units

@@ -25,7 +25,7 @@ from weft.advice.machine_room.cost_plan import (
 from weft.advice.machine_room.equipment import Equipment, equipment, orders
 from weft.advice.machine_room.prices import Prices
 from weft.advice.machine_room.racks import Packer, Placement
-from weft.advice.machine_room.room_options import Layout
+from weft.advice.machine_room.room_options import RoomLayout
 from weft.core.columns import frame
 from weft.core.errors import InputError
 from weft.core.settings import document, known_fields, settings
@@ -36,7 +36,7 @@ def cost(
     fabric: Fabric,
     *,
     prices: Prices | str | Path | None = None,
-    layout: Layout | None = None,
+    layout: RoomLayout | None = None,
     **options: Any,
 ) -> CostPlan:
     """Place a fabric in racks and compute its cables, their lengths and the costs.
@@ -65,8 +65,8 @@ def cost(
     """
     if layout is not None and options:
         raise InputError(f"expected a layout or its options, not both: {', '.join(options)}")
-    known_fields(options, settings(Layout), "a cost plan", lambda name: "")
-    layout = Layout(**options) if layout is None else layout
+    known_fields(options, settings(RoomLayout), "a cost plan", lambda name: "")
+    layout = RoomLayout(**options) if layout is None else layout
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
     gear = equipment(fabric, layout, price_list)
     packer = Packer(gear, layout)
@@ -96,10 +96,10 @@ def cost(
     )
 
 
-document(cost, Layout)
+document(cost, RoomLayout)
 
 
-def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Placement]:
+def _shortest(gear: Equipment, layout: RoomLayout, packer: Packer) -> tuple[str, Placement]:
     """Return the order with the least cable length to buy, and its placement."""
     best: tuple[tuple[float, float], str, Placement] | None = None
     refusal: InputError | None = None
@@ -214,7 +214,7 @@ def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
     return tuple(unpriced)
 
 
-def _racks(gear: Equipment, layout: Layout, placement: Placement) -> pl.DataFrame:
+def _racks(gear: Equipment, layout: RoomLayout, placement: Placement) -> pl.DataFrame:
     fabric = gear.fabric
     racks = placement.num_racks
     first = [nodes[0] for nodes in gear.box_nodes]

@@ -10,8 +10,8 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.advice.machine_room.equipment import Equipment, Group, chassis_needed
-from weft.advice.machine_room.room_options import UNIT_M, Layout
+from weft.advice.machine_room.equipment import Equipment, EquipmentGroup, chassis_needed
+from weft.advice.machine_room.room_options import UNIT_M, RoomLayout
 from weft.core.errors import InputError
 from weft.fabrics import NodeKind
 
@@ -50,7 +50,7 @@ class Placement:
         """Number of racks."""
         return len(self.rack_row)
 
-    def route_m(self, gear: Equipment, layout: Layout) -> NDArray[np.float64]:
+    def route_m(self, gear: Equipment, layout: RoomLayout) -> NDArray[np.float64]:
         """Return the length of each cable from port to port, float64 [cables], slack included.
 
         Cables within a rack run vertically. Other cables run up to the tray, along and across the
@@ -73,7 +73,7 @@ class Placement:
 class Packer:
     """Packer of the equipment of a fabric into racks, within the limits of a layout."""
 
-    def __init__(self, gear: Equipment, layout: Layout):
+    def __init__(self, gear: Equipment, layout: RoomLayout):
         self._gear = gear
         self._layout = layout
         most = max((len(group.hosts) for group in gear.groups if group.box >= 0), default=0)
@@ -87,7 +87,7 @@ class Packer:
         """Location of switches with hosts: ``top``, ``beside`` or ``separate``."""
         return self._leaves
 
-    def place(self, groups: Sequence[Group]) -> Placement:
+    def place(self, groups: Sequence[EquipmentGroup]) -> Placement:
         """Place the groups, in this order, and the other switches in racks."""
         core = self._gear.core
         if self._leaves == "separate":
@@ -124,14 +124,14 @@ class Packer:
         height = sum(map(self._height, rack))
         return height <= self._layout.rack_units and (limit is None or hosts <= limit)
 
-    def _joined(self, rack: Rack, group: Group) -> Rack:
+    def _joined(self, rack: Rack, group: EquipmentGroup) -> Rack:
         boxes = [group.box] if group.box >= 0 else []
         if self._leaves == "beside" or not rack:
             return [*rack, Section(boxes, list(group.hosts))]
         (section,) = rack
         return [Section(section.boxes + boxes, [*section.hosts, *group.hosts])]
 
-    def _one_rack(self, groups: Sequence[Group], core: list[int]) -> Rack | None:
+    def _one_rack(self, groups: Sequence[EquipmentGroup], core: list[int]) -> Rack | None:
         """Return one rack with all equipment, switches without hosts on top; None if too high."""
         total = sum(len(group.hosts) for group in groups) + len(core)
         most = self._layout.rack_units * (
@@ -146,7 +146,7 @@ class Packer:
             rack = [Section(core), *rack]
         return rack if self._fits(rack) else None
 
-    def _group_racks(self, groups: Sequence[Group]) -> list[Rack]:
+    def _group_racks(self, groups: Sequence[EquipmentGroup]) -> list[Rack]:
         racks: list[Rack] = []
         current: Rack = []
         for group in groups:
@@ -162,7 +162,7 @@ class Packer:
                 current = []
         return [*racks, current] if current else racks
 
-    def _split(self, group: Group) -> list[Rack]:
+    def _split(self, group: EquipmentGroup) -> list[Rack]:
         """Return the racks of a group too large for one rack; its switch is in the middle rack."""
         for count in range(2, len(group.hosts) + 1):
             parts = [part.tolist() for part in np.array_split(group.hosts, count)]
@@ -354,7 +354,7 @@ class Packer:
         ]
 
 
-def _per_row(racks: int, layout: Layout) -> int:
+def _per_row(racks: int, layout: RoomLayout) -> int:
     """Return the number of racks per row for a total of `racks`."""
     if layout.racks_per_row is not None:
         return layout.racks_per_row
@@ -364,7 +364,7 @@ def _per_row(racks: int, layout: Layout) -> int:
     return max(1, ceil(racks / rows))
 
 
-def _grid(racks: int, layout: Layout) -> tuple[list[int], list[int]]:
+def _grid(racks: int, layout: RoomLayout) -> tuple[list[int], list[int]]:
     """Return row and column of each rack, row by row."""
     width = _per_row(racks, layout)
     return [at // width for at in range(racks)], [at % width for at in range(racks)]

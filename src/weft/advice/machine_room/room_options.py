@@ -1,4 +1,4 @@
-"""`Layout`: the options of a cost plan, with their defaults."""
+"""`RoomLayout`: the options of a cost plan, with their defaults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Order = Literal["shortest", "number", "coordinates", "coordinates-reversed", "ca
 
 
 @dataclass(frozen=True)
-class Layout(Settings):
+class RoomLayout(Settings):
     """Options for racks, the location of equipment in racks, and the cabling between racks.
 
     Parameters

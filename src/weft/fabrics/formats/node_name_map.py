@@ -31,21 +31,21 @@ _ENTRY = re.compile(
 )
 
 
-class Name(NamedTuple):
+class MappedName(NamedTuple):
     """A name and the number of its line."""
 
     text: str
     line: int
 
 
-def read_names(path: str | Path) -> dict[int, Name]:
+def read_names(path: str | Path) -> dict[int, MappedName]:
     """Return names by GUID from a node-name-map file."""
     return parse_names(without_session(read_text(path), source_name(path)), str(path))
 
 
-def parse_names(text: str, file: str) -> dict[int, Name]:
+def parse_names(text: str, file: str) -> dict[int, MappedName]:
     """Return names by GUID from the contents of a node-name-map."""
-    names: dict[int, Name] = {}
+    names: dict[int, MappedName] = {}
     for number, line in enumerate(lines_of(text), 1):
         if not line or line.lstrip().startswith("#"):
             continue
@@ -59,7 +59,7 @@ def parse_names(text: str, file: str) -> dict[int, Name]:
                 line=number,
             )
         guid = int(match[1] or match[2], 16)
-        first = names.setdefault(guid, Name(name, number))
+        first = names.setdefault(guid, MappedName(name, number))
         if first.text != name:
             raise InputError(
                 f"GUID {guid:#018x} has the name {name!r} here and {first.text!r} in line "
@@ -72,7 +72,7 @@ def parse_names(text: str, file: str) -> dict[int, Name]:
     return names
 
 
-def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
+def with_names(fabric: Fabric, names: Mapping[int, MappedName], file: str) -> Fabric:
     """Return the fabric with labels from a node-name-map.
 
     Nodes to which the map gives the same name keep their labels. If the map assigns the present

@@ -87,7 +87,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DiscoveredSubnet:
     """Ports and cables that OpenSM discovered in its last sweep."""
 
     #: Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
@@ -97,14 +97,14 @@ class Seen:
     cables: set[tuple[int, int, int, int]]
 
 
-def read_seen(path: Path) -> Seen:
+def read_seen(path: Path) -> DiscoveredSubnet:
     """Return the ports, LIDs and cables that ``opensm-subnet.lst`` lists."""
     return _seen(without_session(read_text(path), source_name(path)), str(path))
 
 
 @lru_cache(maxsize=1)  # most sweeps of OpenSM see what the one before did
-def _seen(text: str, file: str) -> Seen:
-    seen = Seen({}, set())
+def _seen(text: str, file: str) -> DiscoveredSubnet:
+    seen = DiscoveredSubnet({}, set())
     for _, near, far, _, state, _ in _ends(text, file):
         guid = int(near[4], 16)
         seen.lid[guid] = int(near[8], 16)

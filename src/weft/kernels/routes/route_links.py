@@ -41,7 +41,7 @@ def table_routes(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path
         As in `weft.kernels.routes.walk.table_loads`.
     sources, destinations, lids
-        int32 [flows]: as in `weft.routing.routes.flows.Flows`.
+        int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
 
     Returns
     -------

@@ -24,7 +24,7 @@ def split_loads(
     group_offset, group_flow
         int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations, weights
-        int32, int32 and float64 [flows]: as in `weft.routing.routes.flows.Flows`.
+        int32, int32 and float64 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
     loads
         float64 [links]: load of each link in units of the weights, changed in place.
 

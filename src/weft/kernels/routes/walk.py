@@ -87,8 +87,9 @@ def table_loads(
     no_path
         The port that means "no path".
     sources, destinations, lids, weights, order
-        Arrays [flows] as in `weft.routing.routes.flows.Flows`; weights have the type of `loads`.
-        `order` lists the flows by destination, so that the entries of one LID stay in the L1 cache.
+        Arrays [flows] as in `weft.routing.routes.flows.EndpointFlows`; weights have the type of
+        `loads`. `order` lists the flows by destination, so that the entries of one LID stay in the
+        L1 cache.
     loads
         int64 or float64 [links]: load of each link in units of the weights, changed in place.
 

@@ -16,7 +16,7 @@ GROUPED = {"dragonfly": 1, "megafly": 1, "slim-fly": 2}
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class CorePositions:
     """Positions of the core nodes, which are the nodes that forward packets."""
 
     #: float64 [core, 2]: position of each core node.
@@ -28,7 +28,7 @@ class Grid:
     away: Points | None = None
 
 
-def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
+def by_coordinates(fabric: Fabric, wiring: Wiring) -> CorePositions | None:
     """Place the core nodes by their coordinates, or return None if these are not sufficient.
 
     The switch of a line has a coordinate of -1, which stands for all positions along the line; the
@@ -48,16 +48,18 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
     lines = "" if full.all() else " The switches of a line are beside its middle."
     if full.all() and 0 < GROUPED.get(fabric.family, 0) < dimensions:
         core, away = _groups(where, GROUPED[fabric.family])
-        return Grid(core, "Each small circle is a group; the groups form a large circle.", away)
+        return CorePositions(
+            core, "Each small circle is a group; the groups form a large circle.", away
+        )
     if full.all() and dimensions == 1:
         core = _ring(where[:, 0], int(size[0]))
-        return Grid(core, "In order around a circle.", core)
+        return CorePositions(core, "In order around a circle.", core)
     position = where.astype(np.float64) if full.all() else _beside_lines(wiring, where, full, size)
     if dimensions == 3:
         caption = "Coordinates run across, down, and along the short diagonals."
-        return Grid(_oblique(position, size), caption + lines)
+        return CorePositions(_oblique(position, size), caption + lines)
     caption = "Coordinates run alternately across and down, the first ones innermost."
-    return Grid(_nested(position, size), caption + lines)
+    return CorePositions(_nested(position, size), caption + lines)
 
 
 def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: Nodes) -> Points:

@@ -21,7 +21,7 @@ from weft.routing.engine_registry import (
     provenance,
     row_sources,
 )
-from weft.routing.lane_assignment import Paths, check_vls, edges_back, refuse_lanes
+from weft.routing.lane_assignment import TablePaths, check_vls, edges_back, refuse_lanes
 from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.kns import Kns, find_kns
 
@@ -87,7 +87,7 @@ def hdor(
     table = empty_table(fabric)
     kns = find_kns(fabric)
     reversals = _fill(fabric, kns, order, table)
-    paths = Paths.of(fabric, table, 0, management)
+    paths = TablePaths.of(fabric, table, 0, management)
     groups = (reversals[fabric.graph.destination_row[paths.lines]] > 0).astype(np.uint8)
     notes = [kns.describe()]
     sl, used = np.zeros((), dtype=np.uint8), 1

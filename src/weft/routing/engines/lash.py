@@ -27,7 +27,7 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.lane_assignment import (
     MOST_LANES,
-    Paths,
+    TablePaths,
     check_vls,
     edges_back,
     refuse_lanes,
@@ -118,7 +118,7 @@ def _attempts(
     if passes:
         table = empty_table(fabric, lmc)
         fill_balanced(fabric, table, lmc=lmc, passes=passes)
-        paths = Paths.of(fabric, table, lmc, management)
+        paths = TablePaths.of(fabric, table, lmc, management)
         lanes, _ = paths.fewest(max_vls, easy=True)
         fewest = int(lanes.max(initial=0)) + 1
         yield _Layers(table, paths.service_levels(lanes), fewest)
@@ -129,7 +129,7 @@ def _attempts(
         table = empty_table(fabric, lmc)
         load = np.zeros(len(cost), dtype=np.int64)
         layer = _choose_trees(fabric, table, lmc, management, frugal, cost, load)
-        paths = Paths.of(fabric, table, lmc, management)
+        paths = TablePaths.of(fabric, table, lmc, management)
         start = layer[fabric.graph.destination_row[paths.lines >> lmc]]
         lanes, position = paths.fewest(max_vls, start)
         used = int(lanes.max(initial=0)) + 1
@@ -185,7 +185,7 @@ def _choose_trees(
 
 
 def _spread(
-    paths: Paths,
+    paths: TablePaths,
     lanes: NDArray[np.uint8],
     position: NDArray[np.int32],
     table: NDArray[np.unsignedinteger[Any]],

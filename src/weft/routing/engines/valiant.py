@@ -134,7 +134,7 @@ class _Plan:
     #: Kind of the network, and text that describes it.
     kind: str
     note: str
-    #: As `Groups.gap`: empty if every pair of groups has a cable.
+    #: As `DragonflyGroups.gap`: empty if every pair of groups has a cable.
     gap: str
     #: int32 [rows]: see `CandidateRoutes.via`.
     via: NDArray[np.int32]

@@ -110,7 +110,7 @@ Problem = tuple[str, str, list[str]]
 
 
 @dataclass
-class Loaded:
+class DumpTables:
     """Tables of a dump, and their errors."""
 
     #: Routes without the invalid entries.
@@ -121,7 +121,7 @@ class Loaded:
     problems: list[Problem] = field(default_factory=list)
 
 
-def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> Loaded:
+def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> DumpTables:
     """Return the tables of a dump, which may have errors.
 
     Parameters
@@ -188,7 +188,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     own = table[fabric.num_endpoints << lmc :].reshape(lines)
     own[:, 1:] = own[:, :1]
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
-    return Loaded(routes, base, problems)
+    return DumpTables(routes, base, problems)
 
 
 def _keys(

@@ -51,7 +51,7 @@ def shown(line: str) -> str:
 
 
 @dataclass
-class Block:
+class LftBlock:
     """Table of one switch: key (index in `Dump.keys`), port and line number of each entry."""
 
     guid: int
@@ -71,7 +71,7 @@ class Dump:
     """Contents of a file."""
 
     #: Tables, one per switch, in the order of the file.
-    blocks: list[Block]
+    blocks: list[LftBlock]
     #: Distinct pairs of the LID and port GUID of an entry; the GUID is -1 if the entry has none.
     keys: list[tuple[int, int]]
 
@@ -93,7 +93,7 @@ def _pieces(text: str) -> Iterator[list[str]]:
 class _Parser:
     def __init__(self, file: str):
         self.file = file
-        self.blocks: list[Block] = []
+        self.blocks: list[LftBlock] = []
         self.keys: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
         #: Index of a key by the texts of its LID and comment; below, port number by its text.
@@ -144,7 +144,7 @@ class _Parser:
         elif line and not line.startswith("#"):
             self._other(line, number)
 
-    def _block(self, line: str, number: int) -> Block:
+    def _block(self, line: str, number: int) -> LftBlock:
         """Return the table that an entry belongs to."""
         if not self.blocks or self.blocks[-1].closed:
             raise self.fail(f"the entry {shown(line)} belongs to no switch", number)
@@ -199,7 +199,7 @@ class _Parser:
             match = _FDB_HEADER.fullmatch(line)
             if match is None:
                 raise self.fail(f"expected the GUID of a switch, found {shown(line)}", number)
-            self.blocks.append(Block(int(match[1], 16), "", number, -1, -1))
+            self.blocks.append(LftBlock(int(match[1], 16), "", number, -1, -1))
         elif line.startswith("Multicast mlids"):
             raise self.fail("is a dump of multicast tables; expected unicast tables", number)
         elif match := _FOOTER.fullmatch(line):
@@ -222,7 +222,7 @@ class _Parser:
             last = int(match["last"], 16 if is_hex else 10)
         name = (match["name"] or "").removeprefix("(").removesuffix(")").strip("'")
         guid = int(match["guid"], 16)
-        self.blocks.append(Block(guid, name, number, int(own[1], 0) if own else -1, last))
+        self.blocks.append(LftBlock(guid, name, number, int(own[1], 0) if own else -1, last))
 
     def _footer(self, count: int, valid: bool, number: int) -> None:
         if not self.blocks or self.blocks[-1].closed:

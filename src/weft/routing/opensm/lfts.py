@@ -24,7 +24,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn
 from weft.routing.opensm.lft_form import LftForm
-from weft.routing.opensm.lft_lines import NO_PATH, Block, Dump, parse_dump
+from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, parse_dump
 from weft.routing.opensm.lids import MAX_LMC, Lids, predict_lids
 from weft.routing.opensm.ports import (
     by_port_guid,
@@ -293,7 +293,7 @@ class _Resolver:
         return table_line
 
     def _fill(
-        self, table: NDArray[Any], block: Block, line_of_key: NDArray[np.int64], lmc: int
+        self, table: NDArray[Any], block: LftBlock, line_of_key: NDArray[np.int64], lmc: int
     ) -> None:
         fabric = self.fabric
         switch = self.switch[block.guid]
@@ -335,7 +335,7 @@ class _Resolver:
         table[rows, switch] = np.where(ports == NO_PATH, np.iinfo(table.dtype).max, ports)
 
 
-def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _arrays(block: LftBlock) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the key indices and the ports of a block's entries."""
     return np.array(block.keys, dtype=np.int32), np.array(block.ports, dtype=np.int32)
 

@@ -29,7 +29,7 @@ FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}
 
 
 @dataclass(frozen=True)
-class Tables:
+class OpensmTables:
     """Files and settings for OpenSM to load."""
 
     #: Contents of files by name, including `LFTS` unless OpenSM routes with its own engine.
@@ -40,10 +40,10 @@ class Tables:
     source: Path | None = None
 
 
-def read_tables(path: Path) -> Tables:
+def read_tables(path: Path) -> OpensmTables:
     """Read a folder of ``weft opensm export``, a folder of OpenSM's dumps, or a single LFT dump."""
     if not path.is_dir():
-        return Tables({LFTS: read_text(path)}, {"routing_engine": "file"}, path)
+        return OpensmTables({LFTS: read_text(path)}, {"routing_engine": "file"}, path)
     name = next((name for name in (LFTS, DUMP) if (path / name).is_file()), None)
     settings = read_settings(path / CONFIG) if (path / CONFIG).is_file() else {}
     settings = {name: text for name, text in settings.items() if _TAKEN.fullmatch(name)}
@@ -55,7 +55,7 @@ def read_tables(path: Path) -> Tables:
     for other in (GUID2LID, POLICY, TORUS):
         if (path / other).is_file():
             files[other] = read_text(path / other)
-    return Tables(files, settings, None if name is None else path / name)
+    return OpensmTables(files, settings, None if name is None else path / name)
 
 
 def read_settings(path: Path) -> dict[str, str]:

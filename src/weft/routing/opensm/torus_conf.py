@@ -36,7 +36,7 @@ class SeedLink:
 
 
 @dataclass(frozen=True)
-class Seed:
+class TorusSeed:
     """A switch and some of its neighbours, which define the directions of the dimensions."""
 
     #: Links by direction, ``xp`` (up in x), ``xm`` (down in x), ``yp``…
@@ -54,7 +54,7 @@ class TorusConf:
     #: Whether each dimension is a ring; False for dimensions of two switches.
     wraps: tuple[bool, bool, bool]
     #: At least one seed; the first whose switches all exist is used.
-    seeds: tuple[Seed, ...]
+    seeds: tuple[TorusSeed, ...]
     #: Maximum number of parallel cables between two switches. A switch can have this many adapters
     #: minus one, because its own port 0 counts as an adapter.
     portgroup_max_ports: int = PORTGROUP_MAX_PORTS
@@ -112,7 +112,7 @@ class _Parser:
             radix=(x, y, z),
             wraps=(self.wraps[0], self.wraps[1], self.wraps[2]),
             seeds=tuple(
-                Seed(links, (lines[0], lines[1], lines[2]))
+                TorusSeed(links, (lines[0], lines[1], lines[2]))
                 for links, lines in zip(self.links, self.datelines, strict=True)
             ),
             portgroup_max_ports=self.most,

@@ -13,7 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
 from weft.core.html import facts_table
 from weft.fabrics import Fabric, check_fabric
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 from weft.routing.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
 
 
@@ -143,7 +143,9 @@ class Routes(FrozenArrays):
         """
         return replace(self, fabric_digest=new.digest)
 
-    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def links(
+        self, fabric: Fabric, flows: EndpointFlows
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the links of the path of each flow, links at hosts included.
 
         Returns
@@ -161,7 +163,7 @@ class Routes(FrozenArrays):
         raise NotApplicable(f"{self.engine} leaves the path of a flow to a policy")
 
     def drawn_links(
-        self, fabric: Fabric, flows: Flows, state: NDArray[np.uint64]
+        self, fabric: Fabric, flows: EndpointFlows, state: NDArray[np.uint64]
     ) -> tuple[NDArray[Any], ...]:
         """Return the links of paths with candidates drawn at random at every hop.
 
@@ -182,7 +184,7 @@ class Routes(FrozenArrays):
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return *self.links(fabric, flows), *none
 
-    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+    def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
         """Return the link loads, and the number of flows without a path.
 
         The loads are float64 if flows have weights or are split, else int64.

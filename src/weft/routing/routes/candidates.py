@@ -15,7 +15,7 @@ from weft.kernels.routes.intermediates import phase_dependencies
 from weft.kernels.routes.route_links import drawn_routes
 from weft.kernels.routes.split import split_loads
 from weft.routing.routes.base import Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.virtual_lanes import within
 
 
@@ -153,7 +153,7 @@ class CandidateRoutes(Routes):
         return replace(super().on_one_lane(), set_lane=np.zeros(0, dtype=np.uint8))
 
     def drawn_links(
-        self, fabric: Fabric, flows: Flows, state: NDArray[np.uint64]
+        self, fabric: Fabric, flows: EndpointFlows, state: NDArray[np.uint64]
     ) -> tuple[NDArray[Any], ...]:
         """See `Routes.drawn_links`."""
         graph = fabric.graph
@@ -164,7 +164,7 @@ class CandidateRoutes(Routes):
         )  # fmt: skip
         return result
 
-    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+    def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`; flows take direct paths and are split equally at every hop."""
         graph = fabric.graph
         per_link = np.zeros(fabric.num_links)

@@ -12,7 +12,7 @@ from weft.fabrics import Fabric
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class EndpointFlows:
     """Flows between endpoints, as arrays for kernels."""
 
     #: int32 [flows]: endpoints, -1 for a host without a cable.
@@ -25,10 +25,10 @@ class Flows:
     #: float64 [flows]: weight of each flow; empty if every flow has weight 1.
     weights: NDArray[np.float64]
 
-    def part(self, chosen: slice | NDArray[np.integer[Any]]) -> Flows:
+    def part(self, chosen: slice | NDArray[np.integer[Any]]) -> EndpointFlows:
         """Return the chosen flows, in the given order."""
         sources = self.sources[chosen]
-        return Flows(
+        return EndpointFlows(
             sources,
             self.destinations[chosen],
             self.lids[chosen] if len(self.lids) else self.lids,

@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routes.paths import SOUND, first_broken_path, path_dependencies
 from weft.routing.routes.base import Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +99,9 @@ class PathRoutes(Routes):
             f"between switches{lanes})"
         )
 
-    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def links(
+        self, fabric: Fabric, flows: EndpointFlows
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """See `Routes.links`."""
         path = self.find(fabric, flows.sources, flows.destinations)
         path[flows.staying] = -1
@@ -123,7 +125,7 @@ class PathRoutes(Routes):
         ]
         return offset, link
 
-    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+    def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""
         return flows.loads_on(fabric, *self.links(fabric, flows))
 

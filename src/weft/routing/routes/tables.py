@@ -14,7 +14,7 @@ from weft.kernels.routes.dependencies import table_dependencies
 from weft.kernels.routes.route_links import table_routes
 from weft.kernels.routes.walk import table_loads
 from weft.routing.routes.base import Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,14 +97,16 @@ class TableRoutes(Routes):
             self.no_path,
         )
 
-    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def links(
+        self, fabric: Fabric, flows: EndpointFlows
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """See `Routes.links`."""
         offset, link = table_routes(
             *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids
         )
         return offset, link
 
-    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+    def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""
         loads = flows.loads_of(fabric)
         unrouted = table_loads(

@@ -22,7 +22,7 @@ MAX_STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class DragonflyGroups:
     """The groups of a dragonfly or megafly."""
 
     #: int32 [rows]: the group of each switch.
@@ -130,10 +130,10 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     return where
 
 
-def find_megafly(fabric: Fabric) -> Groups:
+def find_megafly(fabric: Fabric) -> DragonflyGroups:
     """Find the groups of a megafly, whose leaves have hosts and whose spines have none.
 
-    Pairs of groups without a direct cable are allowed: `Groups.gap` names one.
+    Pairs of groups without a direct cable are allowed: `DragonflyGroups.gap` names one.
 
     Raises
     ------
@@ -167,15 +167,15 @@ def find_megafly(fabric: Fabric) -> Groups:
             raise NotApplicable(f"spines {names} of one group are cabled to each other")
     if group.max() < 2:
         raise NotApplicable(f"the fabric has {group.max() + 1} groups; three are needed")
-    return Groups(group, spine.astype(np.int8), _gap(fabric, group))
+    return DragonflyGroups(group, spine.astype(np.int8), _gap(fabric, group))
 
 
-def find_dragonfly(fabric: Fabric) -> Groups:
+def find_dragonfly(fabric: Fabric) -> DragonflyGroups:
     """Find the groups of a dragonfly: cliques of switches with hosts, connected by cables.
 
     All groups have the same size; several cables may connect two switches. If there are no
     cliques with cables between every two of them, pairs of groups that are only connected via a
-    third group are allowed: `Groups.gap` then names a pair without a cable.
+    third group are allowed: `DragonflyGroups.gap` then names a pair without a cable.
 
     Raises
     ------
@@ -208,11 +208,11 @@ def find_dragonfly(fabric: Fabric) -> Groups:
             continue
         group = _cliques(fabric, joined, size, damaged)
         if group is not None:
-            return Groups(group, tier)
+            return DragonflyGroups(group, tier)
     for group in damaged:
         hops = group_distances(fabric, group)
         if hops.max() == 2 and rows > 2 * len(hops):
-            return Groups(group, tier, _gap(fabric, group))
+            return DragonflyGroups(group, tier, _gap(fabric, group))
     raise NotApplicable(
         _gap(fabric, damaged[0])
         if damaged

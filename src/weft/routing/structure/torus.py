@@ -39,7 +39,7 @@ TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class NeighbourGraph:
     """Simple graph of some rows, numbered from 0, with one edge per pair of neighbours.
 
     `rows` are the rows of the fabric; `offset`, `other` and `edge` are a CSR of each row's
@@ -60,7 +60,7 @@ class Links:
         return str(self.fabric.node_names[self.fabric.graph.row_node[self.rows[row]]])
 
 
-def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
+def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> NeighbourGraph:
     """Return the simple graph of some rows, without parallel cables and loops."""
     graph = fabric.graph
     number = np.full(graph.num_rows, -1, dtype=np.int64)
@@ -73,12 +73,12 @@ def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
 
 def _linked(
     fabric: Fabric, rows: NDArray[np.int32], low: NDArray[np.int64], high: NDArray[np.int64]
-) -> Links:
+) -> NeighbourGraph:
     tails, heads = np.concatenate((low, high)), np.concatenate((high, low))
     order = np.lexsort((heads, tails))
     offset = np.zeros(len(rows) + 1, dtype=np.int32)
     np.cumsum(np.bincount(tails, minlength=len(rows)), out=offset[1:])
-    return Links(
+    return NeighbourGraph(
         fabric,
         rows,
         offset,
@@ -109,9 +109,9 @@ class Squares:
     """Classes of edges on opposite sides of squares, and pairs of edges that meet at a row.
 
     `parent` and `flip` contain for each edge its class, and whether the edge points opposite to the
-    class. `one` and `two` are the pairs, as indices of `Links.edge`; `square` is 1 if the edges of
-    a pair are two sides of a square; `strong` is 1 if they are not, but each of them is in a square
-    with a common third edge.
+    class. `one` and `two` are the pairs, as indices of `NeighbourGraph.edge`; `square` is 1 if the
+    edges of a pair are two sides of a square; `strong` is 1 if they are not, but each of them is in
+    a square with a common third edge.
     """
 
     parent: NDArray[np.int32]
@@ -122,7 +122,7 @@ class Squares:
     strong: NDArray[np.uint8]
 
 
-def squares_of(links: Links) -> Squares:
+def squares_of(links: NeighbourGraph) -> Squares:
     """Find the squares of a graph.
 
     Raises
@@ -142,7 +142,7 @@ def squares_of(links: Links) -> Squares:
     return Squares(parent, flip, one, two, square, strong)
 
 
-def steps_of(links: Links, squares: Squares, least: int, guess: bool) -> Steps:
+def steps_of(links: NeighbourGraph, squares: Squares, least: int, guess: bool) -> Steps:
     """Return the steps and the chains that they form.
 
     Parameters
@@ -184,7 +184,7 @@ def steps_of(links: Links, squares: Squares, least: int, guess: bool) -> Steps:
     return Steps(step, turned, chains)
 
 
-def _refuse_forks(links: Links, tail: NDArray[np.int64], port: NDArray[np.int64]) -> None:
+def _refuse_forks(links: NeighbourGraph, tail: NDArray[np.int64], port: NDArray[np.int64]) -> None:
     """Refuse a switch with two cables of one step."""
     key = np.sort(tail * (int(port.max()) // 2 + 1) + port // 2)
     double = key[1:][key[1:] == key[:-1]]
@@ -431,7 +431,7 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
     return _canonical(links, torus)
 
 
-def _repaired(links: Links) -> Iterator[Torus]:
+def _repaired(links: NeighbourGraph) -> Iterator[Torus]:
     """Yield complete tori and meshes that differ by a few cables."""
     cabled = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
     for added in itertools.chain(_replaced_in_tori(links), _replaced_in_meshes(links)):
@@ -446,7 +446,7 @@ def _repaired(links: Links) -> Iterator[Torus]:
             yield torus
 
 
-def _replaced_in_tori(links: Links) -> Iterator[set[tuple[int, int]]]:
+def _replaced_in_tori(links: NeighbourGraph) -> Iterator[set[tuple[int, int]]]:
     """Yield sets of a few cables with which all switches have equally many neighbours."""
     degree = np.diff(links.offset)
     lacks = degree.max() - degree
@@ -460,7 +460,7 @@ def _replaced_in_tori(links: Links) -> Iterator[set[tuple[int, int]]]:
             yield added
 
 
-def _replaced_in_meshes(links: Links) -> Iterator[set[tuple[int, int]]]:
+def _replaced_in_meshes(links: NeighbourGraph) -> Iterator[set[tuple[int, int]]]:
     """Yield pairs of fourth sides of squares that give the numbers of neighbours of a mesh."""
     degree, size = np.diff(links.offset), len(links.rows)
     meshes = [each for each in _mesh_degrees(size) if each.sum() == degree.sum() + 4]
@@ -508,7 +508,7 @@ def _pairings(ends: list[int]) -> Iterator[list[tuple[int, int]]]:
             yield [(ends[0], ends[at]), *others]
 
 
-def _best(links: Links) -> Torus:
+def _best(links: NeighbourGraph) -> Torus:
     """Return the grid with the fewest empty positions among those that the rules of `TRUST` give.
 
     If parts are missing, two cables around a corner can look like two cables in a straight line.
@@ -532,7 +532,7 @@ def _best(links: Links) -> Torus:
     return best
 
 
-def _placed(links: Links, steps: Steps) -> Torus:
+def _placed(links: NeighbourGraph, steps: Steps) -> Torus:
     """Return the coordinates of all rows, checked against all cables."""
     dimensions = len(steps.chains)
     number = int(steps.step.max()) + 1
@@ -568,7 +568,7 @@ def _placed(links: Links, steps: Steps) -> Torus:
     return Torus(links.rows, tuple(grid.radix), tuple(grid.wraps), grid.coordinate)
 
 
-def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
+def _spread(links: NeighbourGraph, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
     """Copy coordinates between neighbours, except in the dimension in which they differ."""
     todo = [int(row) for row in np.flatnonzero((coordinate < 0).any(axis=1))]
     changed = True
@@ -591,7 +591,11 @@ class _Grid:
     """A partly known grid, to which the remaining rows are added by elimination."""
 
     def __init__(
-        self, links: Links, radix: list[int], wraps: list[bool], coordinate: NDArray[np.int32]
+        self,
+        links: NeighbourGraph,
+        radix: list[int],
+        wraps: list[bool],
+        coordinate: NDArray[np.int32],
     ) -> None:
         self.links = links
         self.radix = radix
@@ -698,7 +702,7 @@ class _Grid:
             )
 
 
-def _canonical(links: Links, torus: Torus) -> Torus:
+def _canonical(links: NeighbourGraph, torus: Torus) -> Torus:
     """Order dimensions, and start coordinates at the lowest GUID; see `find_tori`."""
     fabric = links.fabric
     guid = fabric.node_guid[fabric.graph.row_node[links.rows]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
 from weft.routing.engine_registry import row_adapters
-from weft.routing.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
+from weft.routing.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, SeedLink, TorusConf, TorusSeed
 from weft.routing.structure.torus import Torus
 
 
@@ -59,7 +59,7 @@ def _size_text(conf: TorusConf) -> str:
     )
 
 
-def _present(fabric: Fabric, conf: TorusConf) -> tuple[Seed, dict[str, tuple[int, int]]]:
+def _present(fabric: Fabric, conf: TorusConf) -> tuple[TorusSeed, dict[str, tuple[int, int]]]:
     """Return the first seed whose switches all exist, and the rows of its links."""
     row_of = {
         int(fabric.node_guid[node]): int(fabric.graph.node_row[node])
@@ -125,7 +125,7 @@ def _column(
     size: int,
     wrap: bool,
     directions: dict[str, tuple[int, int]],
-    seed: Seed,
+    seed: TorusSeed,
 ) -> NDArray[np.int32]:
     """Return coordinates on one axis, 0 at the seed's switch, ascending in the seed's direction."""
     line = seed.links[axis + next(iter(directions))].line or None
@@ -180,7 +180,7 @@ def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
     if len(torus.radix) > len(AXES):
         raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions; this is a {torus.text()}")
     row_at = dict(zip(map(tuple, torus.coordinate.tolist()), torus.rows.tolist(), strict=True))
-    seeds: list[Seed] = []
+    seeds: list[TorusSeed] = []
     taken: set[int] = set()
     for at in sorted(row_at):
         candidate = _seed(fabric, torus, row_at, at, taken)
@@ -212,7 +212,7 @@ def _seed(
     row_at: dict[tuple[int, ...], int],
     at: tuple[int, ...],
     taken: set[int],
-) -> tuple[Seed, set[int]] | None:
+) -> tuple[TorusSeed, set[int]] | None:
     """Return the seed at some coordinates and its rows, or None if a row is missing or taken."""
     row = row_at[at]
     guid = fabric.node_guid[fabric.graph.row_node]
@@ -235,7 +235,7 @@ def _seed(
     if used & taken:
         return None
     shift = [-value for value in at] + [0] * (len(AXES) - len(at))
-    return Seed(links, (shift[0], shift[1], shift[2])), used
+    return TorusSeed(links, (shift[0], shift[1], shift[2])), used
 
 
 def three_dimensions(torus: Torus) -> Torus:

@@ -105,7 +105,7 @@ def lay_ranks(
     )
 
 
-class QueuePairs(NamedTuple):
+class RankPairs(NamedTuple):
     """Operations that cross the network, and the ordered pair of ranks of each operation."""
 
     #: int32, ascending: indices of sends and puts between hosts, and of receives that answer a
@@ -129,7 +129,7 @@ class QueuePairs(NamedTuple):
 
 def queue_pairs(
     workload: Workload, hosts: NDArray[np.int32], eager_bytes: int, handshake: bool
-) -> QueuePairs:
+) -> RankPairs:
     """Return the queue pairs of a workload's messages, requests and answers between hosts.
 
     Parameters
@@ -148,7 +148,7 @@ def queue_pairs(
     ranks = workload.num_ranks
     key, pair = numbered(rank[ops].astype(np.int64) * ranks + peer[ops], ranks**2)
     source, target = hosts[rank[ops]], hosts[peer[ops]]
-    return QueuePairs(ops, source, target, key, pair, meets=bool(answered[ops].any()))
+    return RankPairs(ops, source, target, key, pair, meets=bool(answered[ops].any()))
 
 
 def queues_of(rendezvous: Rendezvous) -> dict[str, int]:

@@ -26,7 +26,7 @@ MOST_STRIDE = 16
 #: Longest time of a packet that the histogram tells apart, cycles.
 HISTOGRAM = 1 << 16
 
-#: Settings of `Messages` that kernels read.
+#: Settings of `FlitMessages` that kernels read.
 OF_MESSAGES = (
     "flit_bytes", "payload_bytes", "overhead_bytes", "control_bytes", "cycle_ps", "turn_packets",
 )  # fmt: skip
@@ -188,7 +188,7 @@ class Circuits:
 
 
 @dataclass(frozen=True, eq=False)
-class Messages:
+class FlitMessages:
     """Messages that endpoints send, and their packets."""
 
     #: int32 [operations]: endpoints of each operation that sends.
@@ -239,7 +239,7 @@ def state(
     links: Links,
     routes: Any,
     router: Router,
-    traffic: Load | Messages,
+    traffic: Load | FlitMessages,
     *,
     circuits: Circuits | None = None,
     window: int = 1,
@@ -270,7 +270,7 @@ def state(
     """
     fabric, ends = links.fabric, links.ends
     load = traffic if isinstance(traffic, Load) else None
-    messages = traffic if isinstance(traffic, Messages) else None
+    messages = traffic if isinstance(traffic, FlitMessages) else None
     class_lanes = lanes_of_class(router, load)
     classes = router.lanes // class_lanes
     largest = traffic.largest

@@ -37,7 +37,7 @@ from weft.sim.common.times import (
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.multicast import casts_of, check_multicasts
-from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
+from weft.sim.flit.network import FlitMessages, Links, state, waits_of, with_packets
 from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import bound
@@ -221,7 +221,7 @@ def run_flits(
     chosen = bound(routing, links, router.lanes, options["policy"])
     source, target = (np.zeros(workload.num_ops, dtype=np.int32) for _ in range(2))
     source[ops], target[ops] = hosts[workload.rank[ops]], hosts[workload.peer[ops]]
-    messages = Messages(
+    messages = FlitMessages(
         source, target, int(workload.size_bytes[ops].max(initial=0)),
         _smallest_payload(workload, ops, options),
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
@@ -436,7 +436,7 @@ def _run(
 
 
 def _counted(
-    links: Links, net: Net, ranks: Ranks, workload: Workload, messages: Messages
+    links: Links, net: Net, ranks: Ranks, workload: Workload, messages: FlitMessages
 ) -> tuple[NDArray[np.int64], ...]:
     """Return flits and waits of each link, and bytes of each message that have arrived."""
     flits, waits = (np.zeros(links.fabric.num_links, dtype=np.int64) for _ in range(2))
@@ -469,7 +469,7 @@ def _alone(
     adapter: Adapter,
     workload: Workload,
     hosts: NDArray[np.int32],
-    messages: Messages,
+    messages: FlitMessages,
     options: Mapping[str, Any],
 ) -> NDArray[np.int64]:
     """Return the time of each message in an empty network, ps."""

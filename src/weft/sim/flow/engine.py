@@ -21,7 +21,7 @@ from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.routing.routes import Routes
 from weft.sim.common.programs import (
-    QueuePairs,
+    RankPairs,
     deadlock_of_ranks,
     lay_ranks,
     numbered,
@@ -124,7 +124,7 @@ def lay_messages(
     fabric: Fabric,
     routes: Routes,
     workload: Workload,
-    queues: QueuePairs,
+    queues: RankPairs,
     options: Mapping[str, Any],
     keyed: KeyRun | None = None,
 ) -> tuple[Network, NDArray[np.int32]]:

@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routes.route_links import hashed_routes, split_routes
 from weft.routing.routes import CandidateRoutes, Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
 from weft.sim.static.loads import Ports, flow_loads, host_flows
 
@@ -149,7 +149,7 @@ def lay_routes(
 
 
 def _minimal_share(
-    fabric: Fabric, routes: CandidateRoutes, flows: Flows, given: float | None
+    fabric: Fabric, routes: CandidateRoutes, flows: EndpointFlows, given: float | None
 ) -> float:
     """Return the share of messages on the minimal path; NaN if the routes have no choice."""
     if not routes.num_intermediates or not routes.direct:
@@ -160,7 +160,7 @@ def _minimal_share(
 def _runs(
     fabric: Fabric,
     routes: Routes,
-    flows: Flows,
+    flows: EndpointFlows,
     multipath: Multipath,
     minimal_share: float,
     seed: int,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.routes import PathRoutes, Routes
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 from weft.sim.keys.routing_key import RoutingKey
 
 
@@ -60,7 +60,9 @@ class KeyedRoutes(Routes):
         """LID mask control: number of bits of the offset."""
         return len(self.keys).bit_length()
 
-    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def links(
+        self, fabric: Fabric, flows: EndpointFlows
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """See `Routes.links`."""
         count = len(flows.sources)
         bits = flows.lids & ((1 << self.lmc) - 1) if len(flows.lids) else np.zeros(count, np.int32)
@@ -91,7 +93,7 @@ class KeyedRoutes(Routes):
         links: NDArray[np.int32] = np.concatenate(parts)[index]
         return ends, links
 
-    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+    def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""
         return flows.loads_on(fabric, *self.links(fabric, flows))
 

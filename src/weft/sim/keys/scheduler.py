@@ -74,7 +74,7 @@ Event = Place | Request | Done | Leave | Tick
 
 
 @dataclass(frozen=True, eq=False)
-class Grant:
+class SchedulerGrant:
     """Answer to a request."""
 
     #: When the answer reaches the application.
@@ -142,13 +142,13 @@ class Scheduler:
         self._keep_log = keep_log
         self.keys: dict[str, RoutingKey | InstalledKey] = {}
         #: Grants of the keys that are in use.
-        self.granted: dict[str, Grant] = {}
+        self.granted: dict[str, SchedulerGrant] = {}
         self._alternatives: dict[str, Alternatives] = {}
         #: Time of the last event.
         self.now_ns = 0.0
         self._free_ns = 0.0
         self._waiting: deque[Request] = deque()
-        self._decided: list[Grant] = []
+        self._decided: list[SchedulerGrant] = []
 
     @property
     def next_decision_ns(self) -> float:
@@ -157,14 +157,14 @@ class Scheduler:
             return np.inf
         return max(self._waiting[0].time_ns, self._free_ns - self.latency_ns)
 
-    def handle(self, event: Event) -> list[Grant]:
+    def handle(self, event: Event) -> list[SchedulerGrant]:
         """Handle an event, after making the decisions that are due before it.
 
         A `Done` or `Leave` before the decision withdraws the request.
 
         Returns
         -------
-        list of Grant
+        list of SchedulerGrant
             The answers to the requests that have been decided, in order.
         """
         if not self.now_ns <= event.time_ns < np.inf:
@@ -193,12 +193,12 @@ class Scheduler:
         decided, self._decided = self._decided, []
         return decided
 
-    def replay(self, log: Iterable[Event]) -> list[Grant]:
+    def replay(self, log: Iterable[Event]) -> list[SchedulerGrant]:
         """Handle recorded events, for example those of a scheduler with another `choice`.
 
         Returns
         -------
-        list of Grant
+        list of SchedulerGrant
             The answers to the requests, in order.
         """
         return [grant for event in log for grant in self.handle(event)]
@@ -236,12 +236,12 @@ class Scheduler:
     def _uses(self, name: str) -> bool:
         return name in self.granted or any(request.name == name for request in self._waiting)
 
-    def _grant(self, name: str, time_ns: float, alternative: int) -> Grant:
+    def _grant(self, name: str, time_ns: float, alternative: int) -> SchedulerGrant:
         """Add the loads of an alternative, and record it as granted."""
         known = self._alternatives[name]
         known.add(alternative, 1, self.loads)
         column = known.columns[alternative] if known.columns else None
-        grant = self.granted[name] = Grant(time_ns, name, column, alternative)
+        grant = self.granted[name] = SchedulerGrant(time_ns, name, column, alternative)
         return grant
 
     def _request(self, event: Request) -> None:
@@ -266,7 +266,7 @@ class Scheduler:
             loads = self.reserved if self.choice == "first-fit" else self.loads
             column = chosen_columns(key, loads, self.choice, self.criterion)
             self._add(key, column, 1)
-            grant = self.granted[request.name] = Grant(answer_ns, request.name, column)
+            grant = self.granted[request.name] = SchedulerGrant(answer_ns, request.name, column)
             self._decided.append(grant)
 
     def _release(self, name: str) -> None:

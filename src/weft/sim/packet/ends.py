@@ -13,7 +13,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.programs import deadlock_of_ranks
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.packet.congestion_trees import Buffer, deadlock_cycle
-from weft.sim.packet.state import State
+from weft.sim.packet.state import PacketRunState
 from weft.workload import Workload
 
 #: Largest number of buffers of a cycle that an error message names.
@@ -24,7 +24,7 @@ class BrokenInvariant(WeftError):
     """Packets or credits lost or created in the simulation: a defect of weft, not of its input."""
 
 
-def check_conservation(state: State) -> Mapping[str, int]:
+def check_conservation(state: PacketRunState) -> Mapping[str, int]:
     """Prove that packets and credits are conserved.
 
     As many packets were injected as have been delivered or are in flight; the same holds for bytes.
@@ -92,7 +92,9 @@ def check_conservation(state: State) -> Mapping[str, int]:
     }
 
 
-def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
+def explain(
+    why: int, fabric: Fabric, routes: Routes, workload: Workload, state: PacketRunState
+) -> str:
     """Return text that says why a run cannot continue and names the node or the buffers."""
     count = state.net.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
@@ -114,7 +116,7 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
     )
 
 
-def deadlock_in_part(fabric: Fabric, state: State) -> str:
+def deadlock_in_part(fabric: Fabric, state: PacketRunState) -> str:
     """Return a cycle of full buffers whose packets will never move while other packets move.
 
     Applies only to input queues (one for each incoming link and lane). With virtual output queues,
@@ -134,7 +136,7 @@ def deadlock_in_part(fabric: Fabric, state: State) -> str:
     return _cycle_text(cycle, fabric, state) if cycle else ""
 
 
-def _cycle_text(cycle: list[Buffer], fabric: Fabric, state: State) -> str:
+def _cycle_text(cycle: list[Buffer], fabric: Fabric, state: PacketRunState) -> str:
     """Return text for buffers that wait for each other."""
 
     def named(link: int, lane: int) -> str:

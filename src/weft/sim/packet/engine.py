@@ -25,7 +25,7 @@ from weft.sim.packet.limits import check_fabric_times, check_workload
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
-from weft.sim.packet.state import State
+from weft.sim.packet.state import PacketRunState
 from weft.workload import Workload
 
 
@@ -89,7 +89,7 @@ def run_packets(
     check_workload(workload, connections, hardware, slowest, options)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
-    state = State.of(
+    state = PacketRunState.of(
         workload, network, connections, hardware, bound, options, routes.num_vls, traced,
         keyed,
     )  # fmt: skip
@@ -169,7 +169,7 @@ def _wire_bytes(workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> 
 
 
 def _run(
-    state: State,
+    state: PacketRunState,
     workload: Workload,
     progress: Callable[[Progress], None] | None,
     wire_bytes: int,

@@ -16,7 +16,7 @@ from weft.kernels.packet import route as kernel
 from weft.kernels.packet.net import RouteTables
 from weft.kernels.packet.records import CANDIDATE, ENDPOINT, LANE_ROW, ROUTE
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
 from weft.sim.keys.routes import KeyedRoutes
 from weft.sim.packet.network import PacketNetwork, aligned
@@ -177,7 +177,7 @@ def _runs(
 
 
 def _runs_of_links(
-    fabric: Fabric, routes: Routes, flows: Flows
+    fabric: Fabric, routes: Routes, flows: EndpointFlows
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the arrays of `_runs` for routes of any kind with one path per flow.
 
@@ -196,7 +196,7 @@ def _check_tables(
     routes: TableRoutes,
     sources: NDArray[Any],
     destinations: NDArray[Any],
-    flows: Flows,
+    flows: EndpointFlows,
 ) -> None:
     """Refuse pairs whose path does not reach the destination."""
     unrouted = np.zeros(len(flows.sources), dtype=bool)

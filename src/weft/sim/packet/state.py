@@ -37,7 +37,7 @@ _IN_BUCKET = 6
 
 
 @dataclass(eq=False)
-class State:
+class PacketRunState:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
     `cut_short` is True if the last step ended before its number of instants.
@@ -63,7 +63,7 @@ class State:
         lanes: int,
         traced: NDArray[np.uint8],
         keyed: KeyRun | None = None,
-    ) -> State:
+    ) -> PacketRunState:
         """Return the state at time 0."""
         links, message_routes, topology = (
             network.num_links,

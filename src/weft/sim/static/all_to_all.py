@@ -17,7 +17,7 @@ from weft.kernels.routes.split import split_loads
 from weft.kernels.routes.walk import row_users
 from weft.routing.engine_registry import row_sources
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
 from weft.routing.validation.validate import reached_rows
 from weft.sim.static.loads import Loads, link_users, round_loads
@@ -265,10 +265,12 @@ def _path_users(
     return group // rows**2, group // rows % rows, group % rows, count
 
 
-def _listed(fabric: Fabric, routes: PathRoutes, endpoint: NDArray[np.int32]) -> Flows:
+def _listed(fabric: Fabric, routes: PathRoutes, endpoint: NDArray[np.int32]) -> EndpointFlows:
     """Return a flow for each path between two of the endpoints."""
     ends = np.divmod(routes.pair, fabric.num_host_endpoints)
     counted = np.isin(ends[0], endpoint) & np.isin(ends[1], endpoint) & (ends[0] != ends[1])
     source, target = (end[counted].astype(np.int32) for end in ends)
     nothing = np.zeros(0, dtype=np.int32)
-    return Flows(source, target, nothing, np.arange(len(source), dtype=np.int32), np.zeros(0))
+    return EndpointFlows(
+        source, target, nothing, np.arange(len(source), dtype=np.int32), np.zeros(0)
+    )

@@ -14,7 +14,7 @@ from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 from weft.sim.common.metrics import (
     LOAD_COLUMNS,
     ecdf,
@@ -228,7 +228,7 @@ def analyse_all_to_all(fabric: Fabric, routes: Routes) -> StaticResult:
 
 def _flow_frame(
     hosts: tuple[NDArray[np.int32], NDArray[np.int32]],
-    flows: Flows,
+    flows: EndpointFlows,
     loads: Loads,
     of_flows: Contention | None,
 ) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
 from weft.routing.routes import Routes
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 
 #: Number of flows whose links are listed at a time, so that the lists stay in cache.
 _AT_ONCE = 2**11
@@ -144,7 +144,7 @@ def bisection(
         if routes.lmc:
             lid_offset = np.arange(flows, dtype=np.int32) % (1 << routes.lmc)
             lids = ((destinations << routes.lmc) + lid_offset).reshape(-1)
-        ends = Flows(
+        ends = EndpointFlows(
             sources.reshape(-1), destinations.reshape(-1), lids,
             np.arange(sources.size, dtype=np.int32), np.zeros(0),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import spread_demand
 from weft.kernels.routes.route_links import worst_links
 from weft.routing.routes import CandidateRoutes, Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import (
     arrival_shares,
     members,
@@ -143,7 +143,7 @@ def host_flows(
     ports: Ports = "first",
     lid_offset: ArrayLike = 0,
     lmc: int = 0,
-) -> Flows:
+) -> EndpointFlows:
     """Convert flows between hosts to flows between endpoints.
 
     Parameters
@@ -178,7 +178,7 @@ def host_flows(
     lids = np.zeros(0, dtype=np.int32)
     if lmc:
         lids = ((end.astype(np.int64) << lmc) + offset).astype(np.int32)
-    return Flows(
+    return EndpointFlows(
         start.astype(np.int32),
         end.astype(np.int32),
         lids,
@@ -201,7 +201,7 @@ class Loads:
     minimal_share: float = float("nan")
 
 
-def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
+def flow_loads(fabric: Fabric, routes: Routes, flows: EndpointFlows) -> Loads:
     """Return the loads of flows between endpoints; see `link_loads`."""
     routes.check(fabric)
     if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
@@ -211,7 +211,7 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
 
 
 def _split_round(
-    fabric: Fabric, routes: CandidateRoutes, flows: Flows, per_link: NDArray[np.float64]
+    fabric: Fabric, routes: CandidateRoutes, flows: EndpointFlows, per_link: NDArray[np.float64]
 ) -> Loads:
     """Return the loads of flows that may use intermediates, based on the traffic between rows."""
     graph, rows = fabric.graph, fabric.graph.num_rows
@@ -309,7 +309,7 @@ class Contention:
 
 
 def contention(
-    fabric: Fabric, routes: Routes, flows: Flows, loads: NDArray[Any] | None = None
+    fabric: Fabric, routes: Routes, flows: EndpointFlows, loads: NDArray[Any] | None = None
 ) -> Contention:
     """Return the contention of each flow among all given flows.
 
@@ -332,7 +332,7 @@ def contention(
 
 
 def _runs(
-    fabric: Fabric, routes: Routes, flows: Flows
+    fabric: Fabric, routes: Routes, flows: EndpointFlows
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
     """Yield the flows between different endpoints in parts: flow indices, and links in CSR form.
 
@@ -345,7 +345,7 @@ def _runs(
 
 
 def link_users(
-    fabric: Fabric, routes: Routes, flows: Flows, links: NDArray[np.integer[Any]]
+    fabric: Fabric, routes: Routes, flows: EndpointFlows, links: NDArray[np.integer[Any]]
 ) -> list[NDArray[np.int32]]:
     """Return the flows that cross each of the given links.
 

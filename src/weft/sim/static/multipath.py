@@ -32,7 +32,7 @@ from weft.kernels.routes.multipath import (
     linear_codes,
 )
 from weft.routing.routes import CandidateRoutes, Routes
-from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.sim.static.loads import host_flows
 
 HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
@@ -241,13 +241,13 @@ def multipath_loads(
     return MultipathLoads(tuple(splits), per_link, len(flows.sources), int(unrouted.sum()))
 
 
-def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
+def _pair(fabric: Fabric, flows: EndpointFlows, flow: int) -> str:
     ends = fabric.endpoint_node[[flows.sources[flow], flows.destinations[flow]]]
     return " to ".join(fabric.node_names[node] for node in ends)
 
 
 def _by_target(
-    fabric: Fabric, flows: Flows
+    fabric: Fabric, flows: EndpointFlows
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
     """Return the flows in CSR form by the row of their destination.
 

@@ -14,7 +14,7 @@ from weft.core.settings import document
 from weft.fabrics import Fabric
 from weft.sim.options import Level, RunSettings
 from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import OWN, Engines, Study, TrafficSettings, load_value
+from weft.sim.sweep.settings import OWN, Engines, LoadStudy, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
 
 #: Default offered loads of a sweep.
@@ -87,7 +87,7 @@ def sweep(
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
         raise InputError("loads must not be empty")
-    study = Study.of(fabric, routes, level, policy, routing, seed, options)
+    study = LoadStudy.of(fabric, routes, level, policy, routing, seed, options)
     points = [
         (number, load)
         for load in (wanted[index] for index in ends_first(len(wanted)))
@@ -127,7 +127,7 @@ def ends_first(number: int) -> list[int]:
     return order
 
 
-def processes_for(asked: int | None, study: Study, load: float) -> int:
+def processes_for(asked: int | None, study: LoadStudy, load: float) -> int:
     """Return the number of processes for runs whose loads add up to `load`."""
     check_processes(asked)
     if asked is not None:
@@ -143,7 +143,7 @@ def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def run_load(
-    study: Study, point: tuple[int, float], watch: Callable[[Any], None]
+    study: LoadStudy, point: tuple[int, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
     """Run a configuration, known by its index, at a load; return the columns that are measured."""
     number, load = point

@@ -28,7 +28,7 @@ Watch = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Traffic:
+class OpenLoopTraffic:
     """Traffic of the sources, and the measurement window."""
 
     #: A traffic pattern with its options.
@@ -92,7 +92,7 @@ def draws_destinations(pattern: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class RoutedFabric:
     """A fabric, routes and a level of detail."""
 
     #: The fabric, and its routes or a routing of the flit level by name.
@@ -148,7 +148,11 @@ class Network:
 
 
 def measure_load(
-    network: Network, traffic: Traffic, load: float, seed: int, watch: Watch | None = None
+    network: RoutedFabric,
+    traffic: OpenLoopTraffic,
+    load: float,
+    seed: int,
+    watch: Watch | None = None,
 ) -> OpenLoopMeasures:
     """Run the traffic at one load and measure the run.
 

@@ -16,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.sim.options import Level, RunSettings
 from weft.sim.sweep.loads import processes_for, refuse_all_failed
 from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, Study, TrafficSettings, load_value
+from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, LoadStudy, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
 
 #: Approximate sum of the loads of a search's runs, divided by the highest load.
@@ -68,7 +68,7 @@ def saturation_load(
     if not LOAD_STEP <= resolution < np.inf:
         raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
     highest = load_value(highest)
-    study = Study.of(fabric, routes, level, policy, routing, seed, options)
+    study = LoadStudy.of(fabric, routes, level, policy, routing, seed, options)
     tasks = [
         (number, highest, resolution)
         for number, each in enumerate(study.configurations)
@@ -122,7 +122,7 @@ def bisect(
 
 
 def search(
-    study: Study, task: tuple[int, float, float], watch: Callable[[Any], None]
+    study: LoadStudy, task: tuple[int, float, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
     """Search with a configuration, from a highest load, to a resolution; return the columns."""
     number, highest, resolution = task

@@ -26,7 +26,7 @@ from weft.sim.options import (
     usual_policy,
 )
 from weft.sim.packet import Hardware
-from weft.sim.sweep.one_load import Network, Traffic
+from weft.sim.sweep.one_load import OpenLoopTraffic, RoutedFabric
 from weft.workload import traffic as flows_of
 from weft.workload.sources import REQUEST_BYTES, Distribution
 
@@ -123,7 +123,7 @@ class Configuration:
     engine: str | None
     policy: str | None
     #: Fabric, routes and options; None if engine and policy do not fit.
-    network: Network | None
+    network: RoutedFabric | None
     #: Reason why they do not fit.
     reason: str = ""
     #: Name of the routing; None for an engine.
@@ -131,13 +131,13 @@ class Configuration:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class LoadStudy:
     """Common settings of the runs of a sweep or a search."""
 
     #: Fabric, level, traffic and seed of all runs.
     fabric: Fabric
     level: Level
-    traffic: Traffic
+    traffic: OpenLoopTraffic
     seed: int
     #: Every engine with every policy; at least one combination fits.
     configurations: tuple[Configuration, ...]
@@ -156,7 +156,7 @@ class Study:
         routing: str | Sequence[str] | None,
         seed: int,
         given: Mapping[str, Any],
-    ) -> Study:
+    ) -> LoadStudy:
         """Check all settings, make the routes, and try every combination with one message.
 
         Parameters
@@ -200,7 +200,7 @@ class Study:
 
         def add(routed: Routes | str, options: dict[str, Any], *names: str | None) -> None:
             engine, policy, routing = names
-            network = Network(fabric, routed, level, options)
+            network = RoutedFabric(fabric, routed, level, options)
             reason = ""
             try:
                 network.try_out()
@@ -273,7 +273,7 @@ class Study:
         return rows
 
 
-def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> Traffic:
+def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> OpenLoopTraffic:
     """Return the traffic of a sweep with default values filled in.
 
     Raises
@@ -294,7 +294,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
             f"warmup, measure, cooldown and drain are {before + window + after + drain:.4g} ns "
             f"together; at most {longest:.4g} ns can be simulated"
         )
-    return Traffic(
+    return OpenLoopTraffic(
         pattern=given.pattern,
         size=given.size,
         size_distribution=given.size_distribution,

@@ -16,7 +16,7 @@ from weft.core.settings import Seed, Truth, Whole
 from weft.routing import engine as engines
 from weft.study.checks import Files, check_fabric, check_specs, with_seed
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, Names, listed
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -47,7 +47,7 @@ MEASURES = measures(
 )  # fmt: skip
 
 #: Fabric of the last run of this process.
-_loaded = Loaded(most_routes=1)
+_loaded = FabricCache(most_routes=1)
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from weft.advice.machine_room import Layout, Prices, cost
+from weft.advice.machine_room import Prices, RoomLayout, cost
 from weft.advice.machine_room.cables import INTERNAL
 from weft.advice.machine_room.cost_plan import SUMMARY_COLUMNS, CostPlan
 from weft.core.columns import Column
@@ -15,7 +15,7 @@ from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.study.checks import Files, WrongKey, check_fabric, check_file, check_with
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, table_model
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -35,7 +35,7 @@ _COLUMNS: Mapping[str, Column] = {
 MEASURES = measures(_COLUMNS, lower=[name for name in _COLUMNS if name != "hosts"])
 
 #: Fabric of the last run of this process.
-_loaded = Loaded(most_routes=1)
+_loaded = FabricCache(most_routes=1)
 
 if TYPE_CHECKING:
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    _Layout = table_model("LayoutKeys", settings(Layout), lambda keys: Layout(**keys), FabricKeys)
+    _Layout = table_model(
+        "LayoutKeys", settings(RoomLayout), lambda keys: RoomLayout(**keys), FabricKeys
+    )
 
 
 class CostKeys(_Layout):
@@ -59,9 +61,9 @@ class CostKeys(_Layout):
 
     prices: str | None = None
 
-    def layout(self) -> Layout:
+    def layout(self) -> RoomLayout:
         """Return the options of the machine room."""
-        return Layout(**{item.field: getattr(self, item.key) for item in settings(Layout)})
+        return RoomLayout(**{item.field: getattr(self, item.key) for item in settings(RoomLayout)})
 
 
 def points(keys: CostKeys, files: Files) -> list[Point]:

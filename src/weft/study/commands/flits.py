@@ -29,7 +29,7 @@ from weft.study.checks import (
     check_specs,
 )
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, as_loads, seeded
@@ -51,7 +51,7 @@ MEASURES = measures(
 _TIMES = [each.name for each in MEASURES if "latency" in each.name]
 
 #: Fabric and routes of the last runs of this process.
-_loaded = Loaded(most_routes=12)
+_loaded = FabricCache(most_routes=12)
 
 
 class FlitsHead(FabricKeys):

@@ -28,7 +28,7 @@ from weft.study.checks import (
     with_seed,
 )
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, Names
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -70,7 +70,7 @@ KEY_COLUMNS = {
 }
 
 #: Fabric and routes of the last runs of this process.
-_loaded = Loaded(most_routes=4)
+_loaded = FabricCache(most_routes=4)
 
 
 class KeysKeys(FabricKeys):

@@ -14,7 +14,7 @@ from weft.core.settings import Option, settings
 from weft.routing import engine as engines
 from weft.study.checks import Files, check_fabric, check_spec, check_specs
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, Names, table_model
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -29,7 +29,7 @@ MEASURES = measures(
 )
 
 #: Fabric of the last run of this process.
-_loaded = Loaded(most_routes=1)
+_loaded = FabricCache(most_routes=1)
 
 if TYPE_CHECKING:
 

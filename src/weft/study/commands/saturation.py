@@ -14,7 +14,7 @@ from weft.sim.sweep.saturation import search
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import OpenLoopKeys, seeded
 from weft.study.runs.task import RunResult
@@ -27,7 +27,7 @@ MEASURES = measures(
 )
 
 #: Fabric and routes of the last runs of this process.
-_loaded = Loaded(most_routes=12)
+_loaded = FabricCache(most_routes=12)
 
 _Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
 

@@ -35,7 +35,7 @@ from weft.study.experiment.result_tables import (
     run_row,
 )
 from weft.study.experiment.result_tables import tables as tables_of
-from weft.study.experiment.run import Loaded, Stage, perform
+from weft.study.experiment.run import ExperimentStage, FabricCache, perform
 from weft.study.experiment.spec import HardwarePart, Run, Simulation
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -61,7 +61,7 @@ def _columns() -> dict[str, Mapping[str, Column]]:
 #: Policies that make routing keys, with the seed of the run.
 KEYED = ("ark", "nrk")
 #: Fabric and routes of the last runs of this process.
-_loaded = Loaded(most_routes=12)
+_loaded = FabricCache(most_routes=12)
 
 
 def points(keys: Simulation, files: Files) -> list[Point]:
@@ -167,7 +167,7 @@ def simulate(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     experiment = check(given)
-    (outcome,) = perform(experiment, watch=watch, stage=Stage(1), loaded=_loaded)
+    (outcome,) = perform(experiment, watch=watch, stage=ExperimentStage(1), loaded=_loaded)
     if outcome.status == "does not fit":
         raise NotApplicable(outcome.reason)
     jobs = job_rows(outcome)

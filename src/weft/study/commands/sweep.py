@@ -15,7 +15,7 @@ from weft.sim.sweep.settings import LOAD_STEP
 from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import Loaded
+from weft.study.experiment.run import FabricCache
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, OpenLoopKeys, as_loads, seeded
 from weft.study.runs.task import RunResult
@@ -34,7 +34,7 @@ MEASURES = measures(
 _TIMES = [each.name for each in MEASURES if each.name.startswith("latency_")]
 
 #: Fabric and routes of the last runs of this process.
-_loaded = Loaded(most_routes=12)
+_loaded = FabricCache(most_routes=12)
 
 
 Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]

@@ -41,7 +41,7 @@ Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "no
 
 
 @dataclass
-class Stage:
+class ExperimentStage:
     """Present stage of an experiment, updated as the experiment runs."""
 
     #: Number of runs.
@@ -146,7 +146,7 @@ class Outcome:
     jobs: tuple[Mapping[str, Any], ...] = ()
 
 
-class Loaded:
+class FabricCache:
     """The last fabric, and routes on it, kept for further experiments while their files are equal.
 
     Parameters
@@ -198,9 +198,9 @@ def _contents(*texts: str) -> tuple[str, ...]:
 def perform(
     experiment: Experiment,
     *,
-    watch: Callable[[Stage], None] | None = None,
-    stage: Stage | None = None,
-    loaded: Loaded | None = None,
+    watch: Callable[[ExperimentStage], None] | None = None,
+    stage: ExperimentStage | None = None,
+    loaded: FabricCache | None = None,
 ) -> Iterator[Outcome]:
     """Perform every run of an experiment, and yield each outcome as soon as it is known.
 
@@ -230,7 +230,7 @@ def perform(
         If the engine or the placement of the only run does not fit.
     """
     runs = experiment.runs
-    stage = stage or Stage(len(runs))
+    stage = stage or ExperimentStage(len(runs))
     stage.runs = len(runs)
     stage.limit_ns, stage.limit_s = experiment.max_time, experiment.max_seconds
 
@@ -250,7 +250,7 @@ def perform(
             check_policy(run.level, run.policy)
     model = _model(experiment)
     at("reading the fabric")
-    loaded = loaded or Loaded()
+    loaded = loaded or FabricCache()
     fabric = loaded.fabric(experiment)
     at("writing the workload")
     jobs = _Jobs(experiment, fabric)
@@ -384,7 +384,7 @@ def _outcome(
     routes: Routes | str | NotApplicable,
     mix: JobMix | NotApplicable,
     model: PenaltyModel,
-    stage: Stage,
+    stage: ExperimentStage,
     at: Callable[[str, Progress | None], None],
 ) -> Outcome:
     for part in (routes, mix):

@@ -33,7 +33,7 @@ Format = Literal["parquet", "csv"]
 EXPERIMENT, MEANINGS = "experiment.toml", "columns.csv"
 
 
-class Store:
+class ResultWriter:
     """Writer of results, which all become visible when `keep` is called.
 
     Tables of each run are written to a hidden folder inside the output folder; `close` removes

@@ -27,7 +27,7 @@ _LAST = 200
 
 
 @dataclass
-class Progress:
+class StudyProgress:
     """Progress of a study."""
 
     #: Name of the study.
@@ -90,9 +90,9 @@ def execute(
     executor: Executor,
     keep: Callable[[Task, Packed, float, int], None],
     limits: Limits,
-    progress: Progress,
+    progress: StudyProgress,
     file: Path | None,
-    watch: Callable[[Progress], None],
+    watch: Callable[[StudyProgress], None],
 ) -> bool:
     """Run tasks and keep each result as soon as it is known.
 

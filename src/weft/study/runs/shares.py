@@ -19,7 +19,7 @@ from typing import Any
 
 from weft.core.errors import InputError
 from weft.core.files import make_folder, read_text, write_bytes, write_text
-from weft.study.runs.execute import Progress, execute
+from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import Executor, Limits
 from weft.study.runs.rows import COLUMNS, Brief, StoreError, is_texts, run_of
 from weft.study.runs.store import INCOMING, JOBS, Store, check_parts, record_of
@@ -135,7 +135,9 @@ def read_share(folder: Path, number: int, registered: Registered) -> Share:
     return Share(study, number, tasks, limits, path.parent)
 
 
-def perform_share(share: Share, executor: Executor, watch: Callable[[Progress], None]) -> Progress:
+def perform_share(
+    share: Share, executor: Executor, watch: Callable[[StudyProgress], None]
+) -> StudyProgress:
     """Perform the runs of a share whose results are not there yet, and write each at once.
 
     Parameters
@@ -149,13 +151,13 @@ def perform_share(share: Share, executor: Executor, watch: Callable[[Progress], 
 
     Returns
     -------
-    Progress
+    StudyProgress
         What was done; `stopping` if an interrupt ended it.
     """
     store = share.store
     check_parts(store)
     tasks = [task for task in share.tasks if not result_path(store, task.key).exists()]
-    progress = Progress(share.study, len(share.tasks), len(share.tasks) - len(tasks))
+    progress = StudyProgress(share.study, len(share.tasks), len(share.tasks) - len(tasks))
     execute(
         tasks,
         executor,

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from weft.core.errors import InputError
 from weft.core.pool import RunTask, cores
-from weft.study.runs.execute import Progress, execute
+from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import InProcess, Limits, LocalProcesses
 from weft.study.runs.rows import Member
 from weft.study.runs.store import PROGRESS, Store
@@ -45,7 +45,7 @@ class Results:
     store: Path | None = None
     #: Function that is called with the progress after each run and several times a second; an
     #: interrupt that it raises ends the active runs.
-    watch: Callable[[Progress], None] = _ignore
+    watch: Callable[[StudyProgress], None] = _ignore
     #: Function that is called with a line about what the store has.
     say: Callable[[str], None] = _ignore
 
@@ -99,7 +99,7 @@ class Results:
         jobs = {key_of[task]: job_of[task] for task in sorted(job_of, key=first or (lambda _: 0))}
         known: dict[str, Packed] = {}
         results: dict[Any, Any] = {}
-        progress = Progress(study, len(jobs), 0)
+        progress = StudyProgress(study, len(jobs), 0)
         if self.store is None:
             self._compute(jobs, known, None, processes, progress)
         else:
@@ -147,7 +147,7 @@ class Results:
         known: dict[str, Packed],
         store: Store | None,
         processes: int | None,
-        progress: Progress,
+        progress: StudyProgress,
     ) -> None:
         """Add the missing results to `known`, and to the store."""
         todo = [job for key, job in jobs.items() if key not in known]

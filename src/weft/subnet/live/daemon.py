@@ -67,7 +67,7 @@ class Daemon:
 
 
 @dataclass(frozen=True)
-class Files:
+class DaemonFiles:
     """Files through which OpenSM is used."""
 
     #: Tables that OpenSM loads: ``lfts_file`` of opensm.conf.
@@ -82,7 +82,7 @@ class Files:
 
 def read_daemon(
     conf: Path, pid: int | str | Path, cache: Path, log: str | Path | None = None
-) -> tuple[Files, Daemon, int]:
+) -> tuple[DaemonFiles, Daemon, int]:
     """Return the files, process and LMC of a running OpenSM that can load tables.
 
     Parameters
@@ -96,7 +96,7 @@ def read_daemon(
         text = settings.get(name, default)
         return default if text in ("", "(null)") else text
 
-    files = Files(
+    files = DaemonFiles(
         Path(setting("lfts_file")),
         Path(log or setting("log_file", "/var/log/opensm.log")),
         Path(setting("dump_files_dir", "/var/log")),

@@ -19,7 +19,7 @@ from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.files import write_bytes
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
-from weft.fabrics.formats.subnet_list import Seen, read_seen
+from weft.fabrics.formats.subnet_list import DiscoveredSubnet, read_seen
 from weft.routing.opensm.lfts import lft_bytes, read_lfts
 from weft.routing.opensm.lids import Lids, read_guid2lid
 from weft.routing.opensm.osm_log import Sweep, is_foreign, last_error, sweeps
@@ -31,7 +31,7 @@ from weft.routing.routes.tables import distinct_lids
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 from weft.routing.validation.validate import validate
 from weft.subnet.export import CACHE
-from weft.subnet.live.daemon import Files, Process, read_daemon
+from weft.subnet.live.daemon import DaemonFiles, Process, read_daemon
 from weft.subnet.live.processes import check_limit, log_text, wait_for
 from weft.subnet.live.sweep_log import GIVEN_UP, START, Mark, SweepLog
 from weft.subnet.live.verify import (
@@ -77,7 +77,7 @@ class _View:
 
     fabric: Fabric
     lids: Lids
-    seen: Seen
+    seen: DiscoveredSubnet
     unknown: list[tuple[int, int, int, int]]
 
 
@@ -112,7 +112,7 @@ class Manager:
     def __init__(
         self,
         fabric: Fabric,
-        files: Files,
+        files: DaemonFiles,
         process: Process,
         *,
         lmc: int,
@@ -507,7 +507,7 @@ def _once_written(read: Callable[[], _T], whole: Callable[[_T], bool] = lambda _
         time.sleep(_POLL_S)
 
 
-def _is_whole(seen: Seen) -> bool:
+def _is_whole(seen: DiscoveredSubnet) -> bool:
     """Return whether each cable is listed from both ends, as it is unless the end is missing."""
     return all((*end[2:], *end[:2]) in seen.cables for end in seen.cables)
 

@@ -20,10 +20,10 @@ from weft.fabrics.formats.ibsim import simulated
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
 from weft.routing.opensm.osm_log import NEED_QOS, Sweep, version
-from weft.routing.opensm.tables_folder import FILES, GUID2LID, LFTS, TORUS, Tables
+from weft.routing.opensm.tables_folder import FILES, GUID2LID, LFTS, TORUS, OpensmTables
 from weft.routing.routes import TableRoutes
 from weft.subnet.live import guardian
-from weft.subnet.live.daemon import Files
+from weft.subnet.live.daemon import DaemonFiles
 from weft.subnet.live.manager import Manager
 from weft.subnet.live.opensm_conf import check_settings, torus_text
 from weft.subnet.live.processes import (
@@ -117,7 +117,7 @@ class Running:
     def _start(
         self,
         own: int,
-        tables: Tables | None,
+        tables: OpensmTables | None,
         lmc: int | None,
         qos: bool | None,
         options: dict[str, Any],
@@ -150,7 +150,7 @@ class Running:
             )
         self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
 
-    def _lay_out(self, tables: Tables) -> dict[str, str]:
+    def _lay_out(self, tables: OpensmTables) -> dict[str, str]:
         """Write the files of tables to OpenSM's folder; return the settings of opensm.conf."""
         for name, text in tables.files.items():
             write_text(self.folder / name, text)
@@ -247,7 +247,7 @@ class Running:
             self.environment,
             stdin=subprocess.DEVNULL,
         )
-        files = Files(folder / LFTS, self.log, folder, folder / GUID2LID)
+        files = DaemonFiles(folder / LFTS, self.log, folder, folder / GUID2LID)
         self.manager = Manager(
             self.initial_fabric, files, Child(self._sm), lmc=int(settings["lmc"]),
             timeout_s=self.timeout_s, engine=self.engine,

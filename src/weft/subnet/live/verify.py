@@ -15,7 +15,7 @@ from weft.core.errors import WeftError
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
-from weft.fabrics.formats.subnet_list import Seen, read_seen
+from weft.fabrics.formats.subnet_list import DiscoveredSubnet, read_seen
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, read_guid2lid
 from weft.routing.opensm.osm_log import Sweep, complaints
@@ -79,7 +79,7 @@ def verify(
 
 def verify_tables(
     fabric: Fabric,
-    seen: Seen,
+    seen: DiscoveredSubnet,
     spans: Mapping[int, tuple[int, int]],
     dump: Path,
     sweep: Sweep,
@@ -145,7 +145,9 @@ def _compared(fabric: Fabric, lids: Lids, lmc: int) -> tuple[NDArray[np.bool_], 
     return known, lids.base[fabric.num_endpoints :] > 0
 
 
-def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
+def cable_faults(
+    fabric: Fabric, seen: DiscoveredSubnet, reached: NDArray[np.bool_]
+) -> tuple[list[int], str]:
     """Return the first list of `compare_cables`, and text that describes a difference."""
     missing, more = compare_cables(fabric, seen, reached)
     if missing:
@@ -171,7 +173,7 @@ def unknown_cables(fabric: Fabric, ends: Sequence[tuple[int, int, int, int]]) ->
 
 
 def compare_cables(
-    fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]
+    fabric: Fabric, seen: DiscoveredSubnet, reached: NDArray[np.bool_]
 ) -> tuple[list[int], list[tuple[int, int, int, int]]]:
     """Compare the cables that OpenSM discovered with those of the fabric.
 
@@ -186,7 +188,7 @@ def compare_cables(
     -------
     list of int, list of tuple
         Cables that OpenSM did not discover; and ends of cables that the fabric does not have, as in
-        `Seen.cables`.
+        `DiscoveredSubnet.cables`.
     """
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
@@ -219,7 +221,7 @@ def compare_cables(
 
 def _lid_fault(
     fabric: Fabric,
-    seen: Seen,
+    seen: DiscoveredSubnet,
     spans: Mapping[int, tuple[int, int]],
     expected: Lids,
     *,

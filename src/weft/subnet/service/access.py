@@ -36,7 +36,7 @@ class Denied(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Limits of requests."""
 
     #: Largest body.
@@ -52,7 +52,7 @@ class Access:
     Parameters
     ----------
     hashes
-        Hash of each token by its owner; see `Store.tokens`.
+        Hash of each token by its owner; see `ServiceStore.tokens`.
     required
         Whether requests need a token.
     limits
@@ -66,12 +66,12 @@ class Access:
         hashes: Mapping[str, bytes],
         *,
         required: bool,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         hosts: Collection[str] = (),
     ) -> None:
         self._hashes = dict(hashes)
         self.required = required
-        self.limits = limits or Limits()
+        self.limits = limits or RequestLimits()
         self.hosts = frozenset(hosts)
 
     def add(self, owner: str, token: str) -> None:

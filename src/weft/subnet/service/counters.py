@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 
-from weft.subnet.service.ledger import BASE, Answer, Event, Requested
+from weft.subnet.service.ledger import BASE, Decision, Event, Requested
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600)
 _COMMIT_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
@@ -60,7 +60,7 @@ class Counters:
     def _histogram(self, name: str, text: str, buckets: Sequence[float]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self.registry)
 
-    def stored(self, batch: Sequence[tuple[Event, Answer]]) -> None:
+    def stored(self, batch: Sequence[tuple[Event, Decision]]) -> None:
         """Count events that have been stored, and what they changed."""
         self._batches.inc()
         self._events.inc(len(batch))

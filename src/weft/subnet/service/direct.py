@@ -34,7 +34,7 @@ Elsewhere = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True)
-class Call:
+class PostCall:
     """A call with POST."""
 
     #: Its address, as FastAPI takes it.
@@ -61,7 +61,7 @@ class DirectCalls:
     """
 
     def __init__(
-        self, app: ASGIApp, access: Access, calls: list[Call], elsewhere: Elsewhere
+        self, app: ASGIApp, access: Access, calls: list[PostCall], elsewhere: Elsewhere
     ) -> None:
         self._app = app
         self._access = access
@@ -83,7 +83,7 @@ class DirectCalls:
                     return
         await self._app(scope, receive, send)
 
-    async def _answer(self, request: Request, call: Call, *names: str) -> Response:
+    async def _answer(self, request: Request, call: PostCall, *names: str) -> Response:
         self._access.check_owner(request, *names[:1])
         body = await request.body()
         # Meanwhile the application may have left, and another one have come under its name.

@@ -13,7 +13,7 @@ from fastapi.security import HTTPBearer
 from weft import __version__
 from weft.subnet.service import models, page
 from weft.subnet.service.access import Access, LimitMiddleware
-from weft.subnet.service.direct import Call, DirectCalls
+from weft.subnet.service.direct import DirectCalls, PostCall
 from weft.subnet.service.errors import handle_errors
 from weft.subnet.service.keeper import Keeper
 from weft.subnet.service.metrics import add_metrics
@@ -79,7 +79,7 @@ def application_of(keeper: Keeper, access: Access) -> FastAPI:
 # -- applications ------------------------------------------------------------------------------
 
 
-def _applications(app: FastAPI, service: Service, access: Access) -> list[Call]:
+def _applications(app: FastAPI, service: Service, access: Access) -> list[PostCall]:
     """Add the calls of applications; return those with bodies."""
     administrator = Depends(access.administrator)
     owner = Depends(access.owner)
@@ -144,15 +144,15 @@ def _applications(app: FastAPI, service: Service, access: Access) -> list[Call]:
         return _json(answer.model_dump_json())
 
     return [
-        Call("/v1/applications", models.ApplicationRequest, place_application),
-        Call("/v1/advice", models.AdviceRequest, advise),
+        PostCall("/v1/applications", models.ApplicationRequest, place_application),
+        PostCall("/v1/advice", models.AdviceRequest, advise),
     ]
 
 
 # -- keys --------------------------------------------------------------------------------------
 
 
-def _keys(app: FastAPI, service: Service, access: Access) -> list[Call]:
+def _keys(app: FastAPI, service: Service, access: Access) -> list[PostCall]:
     """Add the calls of keys; return those with bodies."""
     owner = Depends(access.owner)
     root = "/v1/applications/{application}"
@@ -212,8 +212,8 @@ def _keys(app: FastAPI, service: Service, access: Access) -> list[Call]:
         )
 
     return [
-        Call(f"{key}/request", models.KeyRequest, request_key),
-        Call(f"{key}/done", models.KeyReturn, return_key),
+        PostCall(f"{key}/request", models.KeyRequest, request_key),
+        PostCall(f"{key}/done", models.KeyReturn, return_key),
     ]
 
 

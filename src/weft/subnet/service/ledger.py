@@ -110,7 +110,7 @@ class Requested:
 
 
 @dataclass(frozen=True)
-class Returned:
+class KeyGivenBack:
     """An application has ended a phase and gives its key back (RODDone)."""
 
     time_ns: int
@@ -183,14 +183,14 @@ class Snapshot:
 
 
 Event = (
-    Announced | Made | Rebased | Failed | Requested | Returned | Renewed | Expired | Withdrawn
+    Announced | Made | Rebased | Failed | Requested | KeyGivenBack | Renewed | Expired | Withdrawn
     | Left
     | Snapshot
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Answer:
+class Decision:
     """What an event has changed."""
 
     #: The grant that a request or a renewal made or prolonged.
@@ -270,7 +270,7 @@ class Ledger:
 
     # -- events ------------------------------------------------------------------------------
 
-    def handle(self, event: Event) -> Answer:
+    def handle(self, event: Event) -> Decision:
         """Handle an event.
 
         Raises
@@ -288,11 +288,11 @@ class Ledger:
         self._begun |= not isinstance(event, Announced | Made)
         return answer
 
-    def _handle(self, event: Event) -> Answer:
+    def _handle(self, event: Event) -> Decision:
         match event:
             case Requested():
                 return self._request(event)
-            case Returned():
+            case KeyGivenBack():
                 self.phase(event.application, event.phase)
                 if (event.application, event.phase) not in self.grants:
                     raise Refused(
@@ -314,7 +314,7 @@ class Ledger:
             case Failed():
                 phase = self._unmade(event.application, event.phase)
                 phase.state, phase.reason = KeyState.FAILED, event.reason
-                return Answer()
+                return Decision()
             case Withdrawn():
                 return self._withdraw(event)
             case Left():
@@ -324,9 +324,9 @@ class Ledger:
                     if self._begun:
                         raise Refused("other_state", "the state is not that of the snapshot")
                     self.restore(event.keys, event.grants)
-                return Answer()
+                return Decision()
 
-    def _announce(self, event: Announced) -> Answer:
+    def _announce(self, event: Announced) -> Decision:
         self.check_new(event.application, event.hosts)
         placed = Application(
             event.application, np.array(event.hosts, dtype=np.int32), event.time_ns
@@ -343,7 +343,7 @@ class Ledger:
             placed.phases[name] = Phase(name, *placed.hosts[ends])
         self.applications[event.application] = placed
         self._taken |= dict.fromkeys(event.hosts, event.application)
-        return Answer()
+        return Decision()
 
     def check_new(self, application: str, hosts: Iterable[int]) -> None:
         """Check the name and the hosts of an application that is to be announced.
@@ -367,7 +367,7 @@ class Ledger:
                 raise Refused("host_twice", f"host {names[host]} is named twice")
             seen.add(host)
 
-    def _made(self, event: Made) -> Answer:
+    def _made(self, event: Made) -> Decision:
         phase = self._unmade(event.application, event.phase)
         scheduled = scheduler_name(event.application, event.phase)
         # The key itself, whose flows on links have been counted where it was made.
@@ -377,9 +377,9 @@ class Ledger:
         phase.key, phase.base = event.key, event.base
         phase.flows = self._scheduler.alternatives(scheduled)
         phase.base_flows = Alternatives.of(self.network, event.base)
-        return Answer()
+        return Decision()
 
-    def _rebase(self, event: Rebased) -> Answer:
+    def _rebase(self, event: Rebased) -> Decision:
         phase = self.phase(event.application, event.phase)
         grant = self.grants.get((event.application, event.phase))
         counted = grant is not None and grant.alternative != BASE
@@ -388,7 +388,7 @@ class Ledger:
         phase.base, phase.base_flows = event.base, Alternatives.of(self.network, event.base)
         if counted:
             self._add_base(phase, 1)
-        return Answer()
+        return Decision()
 
     def _unmade(self, application: str, name: str) -> Phase:
         phase = self.phase(application, name)
@@ -396,7 +396,7 @@ class Ledger:
             raise Refused("already_made", f"the key of phase {name} is already installed")
         return phase
 
-    def _request(self, event: Requested) -> Answer:
+    def _request(self, event: Requested) -> Decision:
         at = (event.application, event.phase)
         phase = self.phase(*at)
         if at in self.grants:
@@ -418,9 +418,9 @@ class Ledger:
             *at, alternative, phase.generation, event.time_ns, event.lease_ns,
             event.time_ns + event.lease_ns,
         )  # fmt: skip
-        return Answer(granted=(granted,))
+        return Decision(granted=(granted,))
 
-    def _renew(self, event: Renewed) -> Answer:
+    def _renew(self, event: Renewed) -> Decision:
         application = self.application(event.application)
         renewed = []
         for phase in application.phases:
@@ -432,9 +432,9 @@ class Ledger:
                     old.lease_ns, until_ns,
                 )  # fmt: skip
                 renewed.append(grant)
-        return Answer(granted=tuple(renewed))
+        return Decision(granted=tuple(renewed))
 
-    def _withdraw(self, event: Withdrawn) -> Answer:
+    def _withdraw(self, event: Withdrawn) -> Decision:
         phases = [self.phase(*at) for at in event.keys]
         answer = self._end(
             [at for at in event.keys if at in self.grants], event.time_ns, "withdrawn"
@@ -446,7 +446,7 @@ class Ledger:
             phase.key = phase.base = phase.flows = phase.base_flows = None
         return answer
 
-    def _leave(self, event: Left) -> Answer:
+    def _leave(self, event: Left) -> Decision:
         application = self.application(event.application)
         mine = [at for at in self.grants if at[0] == application.name]
         answer = self._end(mine, event.time_ns, "left")
@@ -459,7 +459,7 @@ class Ledger:
         del self.applications[application.name]
         return answer
 
-    def _end(self, keys: Iterable[tuple[str, str]], time_ns: int, reason: str) -> Answer:
+    def _end(self, keys: Iterable[tuple[str, str]], time_ns: int, reason: str) -> Decision:
         ended = []
         for at in keys:
             grant = self.grants.pop(at)
@@ -467,7 +467,7 @@ class Ledger:
             if grant.alternative != BASE:
                 self._scheduler.handle(Done(float(time_ns), scheduler_name(*at)))
                 self._add_base(self.phase(*at), -1)
-        return Answer(ended=tuple(ended), reason=reason)
+        return Decision(ended=tuple(ended), reason=reason)
 
     # -- queries -----------------------------------------------------------------------------
 

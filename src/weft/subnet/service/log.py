@@ -20,9 +20,10 @@ from weft.core.files import read_text
 from weft.sim.keys.alternatives import InstalledKey
 from weft.subnet.service.ledger import (
     Announced,
-    Answer,
+    Decision,
     Event,
     Granted,
+    KeyGivenBack,
     KeyState,
     Ledger,
     Made,
@@ -30,8 +31,9 @@ from weft.subnet.service.ledger import (
     Withdrawn,
 )
 
-#: Classes of events by name.
-EVENTS = {each.__name__.lower(): each for each in get_args(Event)}
+#: Names of the classes of events in the log, and the reverse.
+_NAMES = {each: each.__name__.lower() for each in get_args(Event)} | {KeyGivenBack: "returned"}
+EVENTS = {name: each for each, name in _NAMES.items()}
 _ARRAYS = ("sources", "destinations", "offset", "link", "lid_offset")
 
 
@@ -112,10 +114,10 @@ def event_json(event: Event) -> str:
         content = asdict(event)
     else:
         content = {each.name: getattr(event, each.name) for each in fields(event)}
-    return json.dumps({"event": type(event).__name__.lower(), **content}, separators=(",", ":"))
+    return json.dumps({"event": _NAMES[type(event)], **content}, separators=(",", ":"))
 
 
-def answer_json(answer: Answer) -> str:
+def answer_json(answer: Decision) -> str:
     """Return what an event has changed as JSON."""
     return json.dumps(asdict(answer), separators=(",", ":"))
 

@@ -17,7 +17,7 @@ from weft.fabrics import Fabric, LinkKind
 from weft.kernels.keys.tables import give_offsets
 from weft.routing import route
 from weft.routing.routes import TableRoutes
-from weft.routing.routes.flows import Flows
+from weft.routing.routes.flows import EndpointFlows
 from weft.sim.keys.alternatives import (
     InstalledKey,
     alternatives,
@@ -45,7 +45,7 @@ Ends = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Settings:
+class MakerSettings:
     """How keys are made."""
 
     #: Engines of the base routes; the first that fits is used.
@@ -74,7 +74,7 @@ class MadeKey:
 class _Maker:
     """The fabric and settings of a worker process."""
 
-    def __init__(self, fabric: Fabric, settings: Settings) -> None:
+    def __init__(self, fabric: Fabric, settings: MakerSettings) -> None:
         self.fabric = fabric
         self.settings = settings
 
@@ -109,7 +109,7 @@ def base_routes(fabric: Fabric, engines: Sequence[str]) -> TableRoutes:
     return routes
 
 
-def initialise(fabric: Fabric, settings: Settings) -> None:
+def initialise(fabric: Fabric, settings: MakerSettings) -> None:
     """Prepare a worker process, so that the first request waits for no code and no base routes."""
     global _maker  # noqa: PLW0603 - one per process
     _maker = _Maker(fabric, settings)
@@ -317,7 +317,7 @@ def _base_paths(
     """Return the paths of the base routes between hosts, as one alternative."""
     ends = fabric.host_endpoint[sources], fabric.host_endpoint[destinations]
     count = len(sources)
-    flows = Flows(
+    flows = EndpointFlows(
         *ends, np.zeros(0, np.int32), np.argsort(ends[1], kind="stable").astype(np.int32),
         np.zeros(0),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from weft.sim.keys.scheduler import Done, Leave, Place, Request, Scheduler
 from weft.sim.simulate import simulate
 from weft.subnet.service.ledger import (
     BASE,
-    Answer,
+    Decision,
     Event,
     Ledger,
     Left,
@@ -152,7 +152,7 @@ class _Other:
     def follow(
         self,
         event: Event,
-        answer: Answer,
+        answer: Decision,
         key_of: Callable[[str, str], tuple[RoutingKey, tuple[NDArray[np.int32], ...]]],
     ) -> None:
         """Handle what an event means for this rule.
@@ -208,7 +208,7 @@ def replay(
     criterion, while_missing
         Settings of the service, as for `Ledger`.
     num_alternatives, seed
-        Settings of the other rules' keys, as in `weft.subnet.service.makers.Settings`.
+        Settings of the other rules' keys, as in `weft.subnet.service.makers.MakerSettings`.
 
     Raises
     ------

@@ -33,12 +33,13 @@ from weft.subnet.service.counters import Counters
 from weft.subnet.service.ledger import (
     BASE,
     Announced,
-    Answer,
     Application,
+    Decision,
     Event,
     Expired,
     Failed,
     Granted,
+    KeyGivenBack,
     KeyState,
     Ledger,
     Left,
@@ -47,11 +48,10 @@ from weft.subnet.service.ledger import (
     Refused,
     Renewed,
     Requested,
-    Returned,
     WhileMissing,
     Withdrawn,
 )
-from weft.subnet.service.store import Store, StoreFailed
+from weft.subnet.service.store import ServiceStore, StoreFailed
 from weft.subnet.service.workers import Worker
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class Rules:
 
 
 @dataclass
-class Subnet:
+class KnownSubnet:
     """What is known of the subnet, which the keeper of keys says."""
 
     #: Whether tables are installed by a subnet manager.
@@ -106,7 +106,7 @@ class Subnet:
 
 
 @dataclass(frozen=True)
-class Change:
+class KeyChange:
     """Something that happened to the keys of an application."""
 
     #: Counts up over all changes of the service.
@@ -139,7 +139,7 @@ class _Command:
     """An event that waits for its turn."""
 
     make: Callable[[int], Event | None]
-    view: Callable[[Answer], Any]
+    view: Callable[[Decision], Any]
     done: asyncio.Future[Any]
     token: tuple[str, str] | None = None
 
@@ -162,8 +162,8 @@ class Service:
     def __init__(
         self,
         fabric: Fabric,
-        store: Store,
-        settings: makers.Settings,
+        store: ServiceStore,
+        settings: makers.MakerSettings,
         rules: Rules,
     ) -> None:
         self.fabric = fabric
@@ -174,9 +174,9 @@ class Service:
         self.counters = Counters()
         #: Text for the user about the clock, the store or the subnet; empty if all is well.
         self.problems: dict[str, str] = {}
-        self.subnet = Subnet()
+        self.subnet = KnownSubnet()
         self.changed = asyncio.Condition()
-        self.changes: dict[str, deque[Change]] = {}
+        self.changes: dict[str, deque[KeyChange]] = {}
         #: Number of the last event that is stored.
         self.version = store.last
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
@@ -246,7 +246,7 @@ class Service:
     async def do(
         self,
         make: Callable[[int], Event | None],
-        view: Callable[[Answer], T] | None = None,
+        view: Callable[[Decision], T] | None = None,
         token: tuple[str, str] | None = None,
     ) -> T:
         """Handle an event in its turn, and return when what it changed is on the disk.
@@ -272,7 +272,7 @@ class Service:
         return await done
 
     async def remember(self, missing: tuple[int, ...], base_lid: NDArray[np.int64]) -> None:
-        """Store what the subnet is like; see `Store.remember`."""
+        """Store what the subnet is like; see `ServiceStore.remember`."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, self.store.remember, missing, base_lid.tolist())
 
@@ -289,7 +289,7 @@ class Service:
                 waiting.append(await self._queue.get())
             while len(waiting) < _BATCH and not self._queue.empty():
                 waiting.append(self._queue.get_nowait())
-            batch: list[tuple[Event, Answer]] = []
+            batch: list[tuple[Event, Decision]] = []
             tokens: dict[str, str] = {}
             results: list[tuple[_Command, Any, Exception | None]] = []
             broken = False
@@ -300,7 +300,7 @@ class Service:
                         if self._stale:
                             self._recover()
                         event = command.make(self._now_ns())
-                        answer = Answer() if event is None else self.ledger.handle(event)
+                        answer = Decision() if event is None else self.ledger.handle(event)
                         results.append((command, command.view(answer), None))
                         if event is not None and not _empty(event, answer):
                             batch.append((event, answer))
@@ -348,7 +348,7 @@ class Service:
                 self._recover()
             yield
 
-    async def _tell(self, batch: Sequence[tuple[Event, Answer]]) -> None:
+    async def _tell(self, batch: Sequence[tuple[Event, Decision]]) -> None:
         """Record the changes of applications, and wake those who wait for them."""
         told = False
         for event, answer in batch:
@@ -377,7 +377,7 @@ class Service:
                     continue
             for name, kind, phase, reason in changes:
                 known = self.changes.setdefault(name, deque(maxlen=_CHANGES))
-                known.append(Change(self.version, kind, phase, reason))
+                known.append(KeyChange(self.version, kind, phase, reason))
                 told = True
         if told:
             async with self.changed:
@@ -589,7 +589,7 @@ class Service:
                 )
             return Requested(now_ns, application, phase, lease_ns, proved)
 
-        def view(answer: Answer) -> Given:
+        def view(answer: Decision) -> Given:
             return next(self._given(each) for each in answer.granted if each.phase == phase)
 
         event = self._lasting(application, make)
@@ -643,7 +643,7 @@ class Service:
                 raise Refused(
                     "not_held", f"{application} holds the key of phase {phase} by a later grant"
                 )
-            return Returned(now_ns, application, phase)
+            return KeyGivenBack(now_ns, application, phase)
 
         await self.do(self._lasting(application, make))
 
@@ -668,11 +668,11 @@ class Service:
         """
         return await self._answers.run(function, *arguments, limit_s=self.rules.answer_limit_s)
 
-    async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[Change]:
+    async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[KeyChange]:
         """Return the changes of an application after a number; wait until there is one."""
         asked = self.ledger.application(application)
 
-        def found() -> list[Change]:
+        def found() -> list[KeyChange]:
             known = self.changes.get(application, ()) if self.is_here(asked) else ()
             return [change for change in known if change.number > after]
 
@@ -698,6 +698,6 @@ def _check_ranks(num_ranks: int, phases: Sequence[makers.PhaseSpec] | None) -> N
                 )
 
 
-def _empty(event: Event, answer: Answer) -> bool:
+def _empty(event: Event, answer: Decision) -> bool:
     """Return whether an event has changed nothing and need not be stored."""
     return isinstance(event, Expired | Renewed) and not answer.granted and not answer.ended

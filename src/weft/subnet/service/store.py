@@ -20,7 +20,7 @@ from typing import IO, Any
 from weft.core.errors import InputError, WeftError
 from weft.subnet.service.ledger import (
     Announced,
-    Answer,
+    Decision,
     Event,
     Failed,
     Granted,
@@ -78,7 +78,7 @@ class StoredSubnet:
     base_lid: tuple[int, ...]
 
 
-class Store:
+class ServiceStore:
     """The store of one service.
 
     Parameters
@@ -218,7 +218,7 @@ class Store:
     # -- writing -----------------------------------------------------------------------------
 
     def record(
-        self, batch: Sequence[tuple[Event, Answer]], tokens: Mapping[str, str] | None = None
+        self, batch: Sequence[tuple[Event, Decision]], tokens: Mapping[str, str] | None = None
     ) -> None:
         """Store events and what they changed, all or none.
 
@@ -284,7 +284,7 @@ class Store:
         content = json.loads(rows[0][0])
         return StoredSubnet(tuple(content["missing"]), tuple(content["base_lid"]))
 
-    def _write(self, number: int, event: Event, answer: Answer) -> None:
+    def _write(self, number: int, event: Event, answer: Decision) -> None:
         run = self._database.execute
         key, base = packed(event)
         run(

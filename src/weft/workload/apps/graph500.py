@@ -32,7 +32,7 @@ EDGE_FACTOR = 16
 _A, _B, _C = 0.57, 0.19, 0.19
 
 
-class Graph:
+class KroneckerGraph:
     """An undirected Kronecker graph as adjacency lists.
 
     Parameters
@@ -152,7 +152,7 @@ def graph500(
     rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
     check_size(2 * EDGE_FACTOR * edge << scale)
     random = generator(seed)
-    graph = Graph(min(scale, drawn), random)
+    graph = KroneckerGraph(min(scale, drawn), random)
     factor = 1 << max(0, scale - drawn)
     roots = np.flatnonzero(np.diff(graph.offset))
     need(

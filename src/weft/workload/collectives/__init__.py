@@ -10,10 +10,10 @@ A file with one function adds an algorithm; it addresses ranks by their number i
 
 from weft.workload.collectives.collective_registry import (
     COLLECTIVES,
+    BlockRecord,
     Collective,
     Group,
     Sizes,
-    Trace,
     algorithm,
     collective,
 )
@@ -27,10 +27,10 @@ from weft.workload.collectives.lowering import (
 
 __all__ = [
     "COLLECTIVES",
+    "BlockRecord",
     "Collective",
     "Group",
     "Sizes",
-    "Trace",
     "algorithm",
     "algorithms",
     "check_collective",

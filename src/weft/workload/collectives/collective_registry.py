@@ -113,7 +113,7 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
 
 
 @dataclass
-class Trace:
+class BlockRecord:
     """Record of the blocks in the messages of a collective, for tests.
 
     A block is given by a number: the index of a part of the buffer, the rank that sends or receives
@@ -169,7 +169,7 @@ class Group:
         comm: int = 0,
         tag: int = 0,
         reduce_ns_per_byte: float = 0.0,
-        trace: Trace | None = None,
+        trace: BlockRecord | None = None,
     ):
         self.n = members.shape[1]
         self.root = root

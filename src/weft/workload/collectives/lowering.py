@@ -16,10 +16,10 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives.blocks import is_power_of_two
 from weft.workload.collectives.collective_registry import (
     COLLECTIVES,
+    BlockRecord,
     Collective,
     Group,
     Sizes,
-    Trace,
     check_members,
     collective,
 )
@@ -103,7 +103,7 @@ def collective_on(
     root: int = 0,
     comm: int = 0,
     reduce_ns_per_byte: float = 0.0,
-    trace: Trace | None = None,
+    trace: BlockRecord | None = None,
     **options: Any,
 ) -> str:
     """Append a blocking collective to the programs of its ranks.

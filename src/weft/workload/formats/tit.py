@@ -46,7 +46,7 @@ _LONGEST = 500
 
 
 @dataclass
-class Line:
+class TitLine:
     """One line of a trace: an action and its arguments, which are read one by one."""
 
     file: str
@@ -146,7 +146,7 @@ class Line:
 
 
 @dataclass
-class Call:
+class TitCall:
     """A rank's call of a collective operation.
 
     `send` and `recv` are the size in bytes of every block, or one size per rank; None if the trace
@@ -154,7 +154,7 @@ class Call:
     follow the communication.
     """
 
-    line: Line
+    line: TitLine
     name: str
     send: int | list[int] | None = 0
     recv: int | list[int] | None = None
@@ -162,50 +162,50 @@ class Call:
     flops: float = 0.0
 
 
-def _barrier(line: Line, num_ranks: int) -> Call:
-    return Call(line, "barrier")
+def _barrier(line: TitLine, num_ranks: int) -> TitCall:
+    return TitCall(line, "barrier")
 
 
-def _root(line: Line, num_ranks: int) -> int:
+def _root(line: TitLine, num_ranks: int) -> int:
     return line.integer("a root", 0, num_ranks - 1) if line.left else 0
 
 
-def _bcast(line: Line, num_ranks: int) -> Call:
+def _bcast(line: TitLine, num_ranks: int) -> TitCall:
     count = line.integer("a count")
     root = _root(line, num_ranks)
-    return Call(line, "bcast", line.bytes(count, line.element_bytes()), root=root)
+    return TitCall(line, "bcast", line.bytes(count, line.element_bytes()), root=root)
 
 
-def _reduce(line: Line, num_ranks: int) -> Call:
+def _reduce(line: TitLine, num_ranks: int) -> TitCall:
     count, flops = line.integer("a count"), line.quantity("an amount of flops")
     root = _root(line, num_ranks)
     size = line.bytes(count, line.element_bytes())
-    return Call(line, "reduce", size, root=root, flops=flops)
+    return TitCall(line, "reduce", size, root=root, flops=flops)
 
 
-def _allreduce(line: Line, num_ranks: int) -> Call:
+def _allreduce(line: TitLine, num_ranks: int) -> TitCall:
     count, flops = line.integer("a count"), line.quantity("an amount of flops")
-    return Call(line, "allreduce", line.bytes(count, line.element_bytes()), flops=flops)
+    return TitCall(line, "allreduce", line.bytes(count, line.element_bytes()), flops=flops)
 
 
-def _scan(line: Line, num_ranks: int) -> Call:
+def _scan(line: TitLine, num_ranks: int) -> TitCall:
     # SimGrid's tracer writes a scan like a message: partner -1, tag 0, then the count.
     if line.left > 2:
         line.integer("-1", -1, -1)
         line.integer("0", 0, 0)
     count = line.integer("a count")
-    return Call(line, line.action, line.bytes(count, line.element_bytes()))
+    return TitCall(line, line.action, line.bytes(count, line.element_bytes()))
 
 
-def _two_counts(line: Line, num_ranks: int) -> Call:
+def _two_counts(line: TitLine, num_ranks: int) -> TitCall:
     send, recv = line.integer("a count to send"), line.integer("a count to receive")
     root = _root(line, num_ranks) if line.action in ("gather", "scatter") else 0
     return _two_types(line, line.action, send, recv, root)
 
 
 def _two_types(
-    line: Line, name: str, send: int | list[int] | None, recv: int | list[int] | None, root: int
-) -> Call:
+    line: TitLine, name: str, send: int | list[int] | None, recv: int | list[int] | None, root: int
+) -> TitCall:
     """Read the datatypes of both sides at the end of the line; return the call."""
     sizes: list[int | list[int] | None] = []
     for counts in (send, recv):
@@ -214,16 +214,16 @@ def _two_types(
             sizes.append([line.bytes(count, element) for count in counts])
         else:
             sizes.append(None if counts is None else line.bytes(counts, element))
-    return Call(line, name, sizes[0], sizes[1], root)
+    return TitCall(line, name, sizes[0], sizes[1], root)
 
 
-def _counts(line: Line, num_ranks: int, what: str) -> list[int]:
+def _counts(line: TitLine, num_ranks: int, what: str) -> list[int]:
     if line.left < num_ranks:
         raise line.error(f"expected {num_ranks} {what}, one for each rank, not {line.left}")
     return [line.integer(what) for _ in range(num_ranks)]
 
 
-def _gatherv(line: Line, num_ranks: int) -> Call:
+def _gatherv(line: TitLine, num_ranks: int) -> TitCall:
     send = line.integer("a count to send")
     # Ranks other than the root may omit the counts to receive.
     short = line.left < num_ranks and line.left <= 3
@@ -231,14 +231,14 @@ def _gatherv(line: Line, num_ranks: int) -> Call:
     return _two_types(line, "gatherv", send, recv, _root(line, num_ranks))
 
 
-def _scatterv(line: Line, num_ranks: int) -> Call:
+def _scatterv(line: TitLine, num_ranks: int) -> TitCall:
     short = line.left <= num_ranks and line.left <= 4
     send = None if short else _counts(line, num_ranks, "counts to send")
     recv = line.integer("a count to receive")
     return _two_types(line, "scatterv", send, recv, _root(line, num_ranks))
 
 
-def _allgatherv(line: Line, num_ranks: int) -> Call:
+def _allgatherv(line: TitLine, num_ranks: int) -> TitCall:
     send = line.integer("a count to send")
     recv = _counts(line, num_ranks, "counts to receive")
     # Displacements in the buffer, one per rank, may end the line; they are ignored.
@@ -249,15 +249,15 @@ def _allgatherv(line: Line, num_ranks: int) -> Call:
     return _two_types(line, "allgatherv", send, recv, 0)
 
 
-def _reducescatter(line: Line, num_ranks: int) -> Call:
+def _reducescatter(line: TitLine, num_ranks: int) -> TitCall:
     counts = _counts(line, num_ranks, "counts to receive")
     flops = line.quantity("an amount of flops")
     element = line.element_bytes()
     sizes: list[int] = [line.bytes(count, element) for count in counts]
-    return Call(line, "reduce-scatter", sizes, flops=flops)
+    return TitCall(line, "reduce-scatter", sizes, flops=flops)
 
 
-def _alltoallv(line: Line, num_ranks: int) -> Call:
+def _alltoallv(line: TitLine, num_ranks: int) -> TitCall:
     line.integer("the size of the send buffer")
     send = _counts(line, num_ranks, "counts to send")
     line.integer("the size of the receive buffer")
@@ -265,7 +265,7 @@ def _alltoallv(line: Line, num_ranks: int) -> Call:
     return _two_types(line, "alltoallv", send, recv, 0)
 
 
-COLLECTIVES: dict[str, Callable[[Line, int], Call]] = {
+COLLECTIVES: dict[str, Callable[[TitLine, int], TitCall]] = {
     "barrier": _barrier,
     "bcast": _bcast,
     "reduce": _reduce,
@@ -290,7 +290,7 @@ ALONE = ("init", "compute", "sleep", "send", "isend", "recv", "irecv", "sendrecv
 ACTIONS = (*SILENT, *ALONE, *COLLECTIVES)
 
 
-def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str]) -> None:
+def lower(builder: WorkloadBuilder, calls: list[TitCall], algorithms: dict[str, str]) -> None:
     """Append a collective to the programs of all ranks.
 
     Parameters
@@ -321,7 +321,7 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
         raise first.line.error(error.message) from None
 
 
-def _sizes(calls: list[Call]) -> Any:
+def _sizes(calls: list[TitCall]) -> Any:
     """Return the sizes that `collective_on` takes, after comparing those of all ranks."""
     first = calls[0]
     root = calls[first.root]
@@ -362,27 +362,27 @@ def _sizes(calls: list[Call]) -> Any:
     return first.send
 
 
-def _check_received(calls: list[Call], blocks: Any, receiver: Call, received: Any) -> None:
+def _check_received(calls: list[TitCall], blocks: Any, receiver: TitCall, received: Any) -> None:
     over = np.flatnonzero(blocks > received)
     if len(over):
         rank = int(over[0])
         raise _too_much(calls[rank], blocks[rank], receiver, received[rank])
 
 
-def _shown_size(call: Call) -> str:
+def _shown_size(call: TitCall) -> str:
     if isinstance(call.send, list):
         return f"has blocks of {', '.join(map(str, call.send[:8]))} bytes"
     return f"has {call.send} bytes"
 
 
-def _disagree(call: Call, other: Call, ours: str, theirs: str) -> InputError:
+def _disagree(call: TitCall, other: TitCall, ours: str, theirs: str) -> InputError:
     return call.line.error(
         f"rank {call.line.rank} {ours}, but rank {other.line.rank} {theirs} in the matching "
         f"collective, at {other.line.file}:{other.line.number}"
     )
 
 
-def _too_much(sender: Call, size: Any, receiver: Call, received: Any) -> InputError:
+def _too_much(sender: TitCall, size: Any, receiver: TitCall, received: Any) -> InputError:
     return receiver.line.error(
         f"rank {receiver.line.rank} receives {received} bytes from rank {sender.line.rank}, which "
         f"sends {size}, at {sender.line.file}:{sender.line.number}"
@@ -477,11 +477,11 @@ class _Program:
     lines: list[tuple[int, str]] = field(default_factory=list)
     actions: set[str] = field(default_factory=set)
 
-    def line(self, at: int, rank: int) -> Line:
+    def line(self, at: int, rank: int) -> TitLine:
         """Return the parsed line at an index."""
         number, text = self.lines[at]
         words = text.split()
-        return Line(self.file, number, rank, words[1].lower(), words[2:])
+        return TitLine(self.file, number, rank, words[1].lower(), words[2:])
 
 
 def _programs(text: str, file: str) -> list[_Program]:
@@ -558,7 +558,7 @@ def _split(text: str, file: str, programs: dict[int, _Program]) -> None:
         programs[rank] = program
 
 
-def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Line]:
+def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[TitLine]:
     """Yield the lines of all ranks with one of the actions."""
     for rank, program in enumerate(programs):
         if program.actions.isdisjoint(actions):
@@ -675,7 +675,7 @@ class _Replay:
 
     # -- one rank ----------------------------------------------------------------------------------
 
-    def _advance(self, rank: int) -> Call | None:
+    def _advance(self, rank: int) -> TitCall | None:
         """Advance to the rank's next collective and return it; None at the end of the program."""
         program = self._programs[rank]
         while self._at[rank] < len(program.lines):
@@ -702,7 +702,7 @@ class _Replay:
             self._act(rank, line)
         return None
 
-    def _act(self, rank: int, line: Line) -> None:
+    def _act(self, rank: int, line: TitLine) -> None:
         action = line.action
         if action == "compute":
             self._compute(line, line.quantity("an amount of flops"))
@@ -719,17 +719,17 @@ class _Replay:
         else:
             self._message(rank, line)
 
-    def _compute(self, line: Line, flops: float) -> None:
+    def _compute(self, line: TitLine, flops: float) -> None:
         if flops:
             self._count_note("flops")
             self._spend(line, flops * self._ns_per_flop)
 
-    def _spend(self, line: Line, duration_ns: float) -> None:
+    def _spend(self, line: TitLine, duration_ns: float) -> None:
         if duration_ns > MAX_NS:
             raise line.error(f"the duration is {duration_ns:g} ns; expected at most {MAX_NS:g}")
         self._builder.calc(line.rank, duration_ns)
 
-    def _message(self, rank: int, line: Line) -> None:
+    def _message(self, rank: int, line: TitLine) -> None:
         sends = "send" in line.action
         peer = line.peer(self._num_ranks, "a destination" if sends else "a source")
         tag = line.tag() if self._tags else 0
@@ -744,7 +744,7 @@ class _Replay:
             key = (rank, peer, tag) if sends else (peer, rank, tag)
             self._open[rank].setdefault(key, deque()).append(handle)
 
-    def _exchange(self, rank: int, line: Line) -> None:
+    def _exchange(self, rank: int, line: TitLine) -> None:
         def partner(what: str) -> int:
             if line.left and line.words[line.at] == "-666":  # MPI_PROC_NULL
                 line.at += 1
@@ -758,7 +758,7 @@ class _Replay:
         line.done()
         self._builder.sendrecv(rank, to, send_bytes, source, recv_bytes)
 
-    def _wait(self, rank: int, line: Line) -> None:
+    def _wait(self, rank: int, line: TitLine) -> None:
         pending = self._open[rank]
         if not self._tags:
             # A wait without a tag waits for the message begun last.
@@ -795,7 +795,7 @@ class _Replay:
 
     # -- lines of operations -----------------------------------------------------------------------
 
-    def _mark(self, line: Line) -> None:
+    def _mark(self, line: TitLine) -> None:
         self._starts.append(self._builder.num_ops)
         self._lines.append((line.file, line.number))
 

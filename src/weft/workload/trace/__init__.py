@@ -1,19 +1,19 @@
 """The MPI trace language: one readable file for the programs of all ranks.
 
-`docs/trace-language.md` describes it. `parse` turns text into a `nodes.Program`, `lower` turns the
-program into a `Workload`, and `trace_workload` does both. `format_program` writes a program in its
-canonical form; `dense_text` and `folded_text` write any workload as a program.
+`docs/trace-language.md` describes it. `parse` turns text into a `nodes.TraceProgram`, `lower` turns
+the program into a `Workload`, and `trace_workload` does both. `format_program` writes a program in
+its canonical form; `dense_text` and `folded_text` write any workload as a program.
 """
 
 from weft.workload.trace.dense import dense_text
-from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.errors import FilePosition, TraceError
 from weft.workload.trace.fold import folded, folded_text
 from weft.workload.trace.formatter import format_program
 from weft.workload.trace.lowering import lower, trace_workload
 from weft.workload.trace.parser import parse
 
 __all__ = [
-    "Place",
+    "FilePosition",
     "TraceError",
     "dense_text",
     "folded",

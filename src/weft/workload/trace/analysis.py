@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
-from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.errors import FilePosition, TraceError
 from weft.workload.trace.keywords import FUNCTIONS, PEER, SCOPE_FUNCTIONS
 
 _TOP_ONLY = (
@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-def check_names(program: nodes.Program) -> None:
+def check_names(program: nodes.TraceProgram) -> None:
     """Refuse a program that uses undefined names.
 
     Raises
@@ -42,7 +42,7 @@ def check_constant(node: nodes.Expression) -> None:
     TraceError
         If the expression contains a name of any kind, or an unknown function.
     """
-    _Analysis(nodes.Program(())).constant(node)
+    _Analysis(nodes.TraceProgram(())).constant(node)
 
 
 def all_statements(statements: Sequence[nodes.Statement]) -> Iterator[nodes.Statement]:
@@ -57,7 +57,7 @@ def all_statements(statements: Sequence[nodes.Statement]) -> Iterator[nodes.Stat
 
 
 class _Analysis:
-    def __init__(self, program: nodes.Program):
+    def __init__(self, program: nodes.TraceProgram):
         self._program = program
         self._axes: dict[str, tuple[str, ...]] = {"ALL": ()}
         self._params: set[str] = set()
@@ -129,7 +129,7 @@ class _Analysis:
                 self.constant(left)
                 self.constant(right)
 
-    def _new(self, name: str, at: Place) -> None:
+    def _new(self, name: str, at: FilePosition) -> None:
         """Refuse a name that already has a meaning."""
         if name in self._variables or name in self._params or name in self._counters:
             raise TraceError(f"{name} is already a variable", at)
@@ -195,7 +195,7 @@ class _Analysis:
                 self._expressions(scope, statement.size, statement.recv_size, statement.tag)
                 self._peer(statement.to, scope)
                 self._peer(statement.source, scope)
-            case nodes.RoutingKey():
+            case nodes.KeyOperation():
                 scope = self._line_scope(statement.on, scope)
                 self._expressions(scope, statement.key, statement.tag)
             case nodes.Wait(requests=requests):
@@ -206,7 +206,7 @@ class _Analysis:
                             f"no ISEND, IRECV or PUT has the request name {name!r}{close}",
                             statement.at,
                         )
-            case nodes.Collective(scope=named, size=size, root=root):
+            case nodes.CollectiveCall(scope=named, size=size, root=root):
                 if named:
                     self._known_scope(named, statement.at)
                     scope = named
@@ -283,7 +283,7 @@ class _Analysis:
                     for argument in arguments:
                         self._expression(argument, scope, peer)
 
-    def _name(self, name: str, at: Place, scope: str, peer: bool) -> None:
+    def _name(self, name: str, at: FilePosition, scope: str, peer: bool) -> None:
         variables = self._variables | self._params | self._counters
         if name in SCOPE_FUNCTIONS or name in self._axes[scope] or name in variables:
             return
@@ -325,19 +325,19 @@ class _Analysis:
             self._known_axis(function, owner, node.at)
         return True
 
-    def _known_function(self, function: str, at: Place) -> None:
+    def _known_function(self, function: str, at: FilePosition) -> None:
         if function not in FUNCTIONS:
             known = [*FUNCTIONS, *SCOPE_FUNCTIONS, "dim"]
             raise TraceError(f"unknown function {function!r}{did_you_mean(function, known)}", at)
 
-    def _known_scope(self, name: str, at: Place) -> None:
+    def _known_scope(self, name: str, at: FilePosition) -> None:
         if name not in self._axes:
             close = did_you_mean(name, self._axes)
             raise TraceError(
                 f"unknown scope {name!r}{close}; known scopes: {', '.join(self._axes)}", at
             )
 
-    def _known_axis(self, axis: str, scope: str, at: Place) -> None:
+    def _known_axis(self, axis: str, scope: str, at: FilePosition) -> None:
         axes = self._axes[scope]
         if not axes:
             raise TraceError(

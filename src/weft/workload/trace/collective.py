@@ -22,7 +22,7 @@ _MAX_PAIRS = 2**26
 
 
 def run_collective(
-    builder: WorkloadBuilder, statement: nodes.Collective, context: Context, max_operations: int
+    builder: WorkloadBuilder, statement: nodes.CollectiveCall, context: Context, max_operations: int
 ) -> None:
     """Append a collective to the programs of the ranks that reach it.
 
@@ -88,7 +88,7 @@ def run_collective(
 
 
 def _refuse_missing(
-    statement: nodes.Collective, context: Context, count: Ints, sizes: Ints
+    statement: nodes.CollectiveCall, context: Context, count: Ints, sizes: Ints
 ) -> None:
     partly = np.flatnonzero((count > 0) & (count < sizes))
     if not len(partly):
@@ -111,7 +111,7 @@ def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: 
     return values
 
 
-def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective) -> Ints:
+def _agreed(values: Ints, members: Ints, what: str, statement: nodes.CollectiveCall) -> Ints:
     """Return the value of each communicator, which must be the same on all its ranks."""
     differ = values != values[:, :1]
     if differ.any():
@@ -124,7 +124,7 @@ def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective)
     return values[:, 0]
 
 
-def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints:
+def _pairs(statement: nodes.CollectiveCall, context: Context, members: Ints) -> Ints:
     """Return int64 [n, n]: bytes from each rank of a communicator to each rank."""
     n = len(members)
     if n * n > _MAX_PAIRS:
@@ -149,7 +149,7 @@ def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints
 
 def _run(
     builder: WorkloadBuilder,
-    statement: nodes.Collective,
+    statement: nodes.CollectiveCall,
     name: str,
     members: Ints,
     size: Any,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from weft.core.errors import InputError
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Line and column in a file, both counted from 1."""
 
     line: int
@@ -15,7 +15,7 @@ class Place(NamedTuple):
 
 
 #: Place of statements that are not in a file.
-NOWHERE = Place(0, 0)
+NOWHERE = FilePosition(0, 0)
 #: Largest number of characters of an error message; words of a file may have any length.
 _LONGEST = 500
 
@@ -38,7 +38,7 @@ class TraceError(InputError):
         Column in the line, counted from 1; None if unknown.
     """
 
-    def __init__(self, message: str, place: Place = NOWHERE, file: str | None = None):
+    def __init__(self, message: str, place: FilePosition = NOWHERE, file: str | None = None):
         self.column = place.column or None
         self.reason = message
         where = f"column {place.column}: " if place.column else ""
@@ -56,5 +56,7 @@ class TraceError(InputError):
             quoted = " ".join(lines[self.line - 1].split())
             if len(quoted) > 100:
                 quoted = quoted[:97] + "..."
-            return TraceError(f"{reason}; in {quoted!r}", Place(self.line, self.column), file)
-        return TraceError(reason, Place(self.line or 0, self.column or 0), file)
+            return TraceError(
+                f"{reason}; in {quoted!r}", FilePosition(self.line, self.column), file
+            )
+        return TraceError(reason, FilePosition(self.line or 0, self.column or 0), file)

@@ -26,7 +26,7 @@ from weft.workload.trace.dense import (
 )
 from weft.workload.trace.formatter import format_program
 from weft.workload.trace.parser import parse
-from weft.workload.trace.repeats import Item, Line, Linear, Loop, Real, compress
+from weft.workload.trace.repeats import Item, Linear, Loop, Real, StatementLine, compress
 from weft.workload.trace.rules import Rule, rule_of_peers, rule_of_values
 from weft.workload.trace.scopes import Ints
 from weft.workload.workload import Workload
@@ -46,7 +46,7 @@ def folded_text(workload: Workload) -> str:
     return format_program(folded(workload))
 
 
-def folded(workload: Workload) -> nodes.Program:
+def folded(workload: Workload) -> nodes.TraceProgram:
     """Return the compact program of a workload."""
     statements = list(parse("\n".join(header(workload))).statements)
     groups: dict[tuple[object, ...], list[int]] = {}
@@ -60,7 +60,7 @@ def folded(workload: Workload) -> nodes.Program:
     for ranks in groups.values():
         statements.append(nodes.Blank())
         statements += _group(np.array(ranks), [programs[rank] for rank in ranks], workload)
-    return nodes.Program(tuple(statements))
+    return nodes.TraceProgram(tuple(statements))
 
 
 class _Row:
@@ -161,10 +161,12 @@ def _peers_of(shape: tuple[object, ...]) -> tuple[int, ...]:
     return ()
 
 
-def _line(shape: tuple[object, ...], rules: Sequence[Rule], ranks: tuple[int, ...] = ()) -> Line:
+def _line(
+    shape: tuple[object, ...], rules: Sequence[Rule], ranks: tuple[int, ...] = ()
+) -> StatementLine:
     kinds = tuple((rule.kind, rule.fixed) for rule in rules)
     numbers = tuple(number for rule in rules for number in rule.numbers)
-    return Line((shape, kinds, ranks), numbers)
+    return StatementLine((shape, kinds, ranks), numbers)
 
 
 # -- back to statements ----------------------------------------------------------------------------
@@ -191,7 +193,7 @@ def _loop(loop: Loop, depth: int, phases: Sequence[str]) -> nodes.Statement:
     return nodes.For(counter, nodes.Range(nodes.Number("0"), last), body)
 
 
-def _one(line: Line, phases: Sequence[str]) -> nodes.Statement:
+def _one(line: StatementLine, phases: Sequence[str]) -> nodes.Statement:
     shape, kinds, ranks = line.key
     forms = list(line.forms())
     values: list[nodes.Expression] = []
@@ -210,7 +212,7 @@ def _statement(
 ) -> nodes.Statement:
     match shape:
         case ("PHASE", int() as number):
-            return nodes.Phase(phases[number])
+            return nodes.SetPhase(phases[number])
         case ("WAITALL",):
             return nodes.Wait()
         case ("WAIT", tuple() as requests):
@@ -220,7 +222,7 @@ def _statement(
             return nodes.Calc(values[0], None, processor, after=_after(after))
         case ("RODREQUEST" | "RODDONE" as verb, int() as comm, after):
             key, tag = values
-            return nodes.RoutingKey(verb, key, _tag(tag), _comm(comm), after=_after(after))
+            return nodes.KeyOperation(verb, key, _tag(tag), _comm(comm), after=_after(after))
         case ("SENDRECV", int() as comm, int() as sizes):
             received = values[1] if sizes == 2 else None
             tag, to, source = values[sizes:]

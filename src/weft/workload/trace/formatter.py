@@ -10,7 +10,7 @@ from weft.workload.trace.expressions import COMPARISONS, LEVELS, NOT, SIGN
 _ATOM = 9
 
 
-def format_program(program: nodes.Program) -> str:
+def format_program(program: nodes.TraceProgram) -> str:
     """Return the text of a program; parsing it gives an equal program.
 
     Keywords are in capitals, blocks are indented by two spaces, words separated by one space.
@@ -94,7 +94,7 @@ def line_of(statement: nodes.Statement) -> str:
             return f"SCOPE {name} = {_definition(definition)}"
         case nodes.EnterScope(name=name):
             return f"SCOPE {name}"
-        case nodes.Phase(text=text):
+        case nodes.SetPhase(text=text):
             return f'PHASE "{text}"'
         case nodes.Calc(mean=mean, std=std, cpu=cpu):
             line = f"CALC {expression(mean)}{_option('STD', std)}{_option('CPU', cpu)}"
@@ -114,10 +114,10 @@ def line_of(statement: nodes.Statement) -> str:
             return line + _option("TAG", statement.tag) + _on(statement.on)
         case nodes.Wait(requests=requests):
             return f"WAIT {', '.join(requests)}" if requests else "WAITALL"
-        case nodes.RoutingKey(verb=verb, key=key, tag=tag):
+        case nodes.KeyOperation(verb=verb, key=key, tag=tag):
             line = f"{verb} KEY {expression(key)}{_option('TAG', tag)}{_on(statement.on)}"
             return line + _after(statement.after)
-        case nodes.Collective(name=name, size=size, root=root):
+        case nodes.CollectiveCall(name=name, size=size, root=root):
             line = name + ("" if size is None else f" {expression(size)}") + _option("ROOT", root)
             if statement.scope:
                 line += f" {statement.scope}" if size is None else f" ON {statement.scope}"

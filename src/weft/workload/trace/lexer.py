@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.errors import FilePosition, TraceError
 
 _TOKEN = re.compile(
     r"""
@@ -36,9 +36,9 @@ class Token(NamedTuple):
     end: int = 0
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FilePosition:
         """Line and column of the token."""
-        return Place(self.line, self.column)
+        return FilePosition(self.line, self.column)
 
     def __str__(self) -> str:
         if self.kind == "newline":
@@ -63,7 +63,7 @@ def tokens(text: str) -> list[Token]:
     match = _TOKEN.match
     while position < len(text):
         token_match = match(text, position)
-        place = Place(line, position - start + 1)
+        place = FilePosition(line, position - start + 1)
         if token_match is None:
             raise TraceError(_unknown(text[position]), place)
         kind, word = token_match.lastgroup or "", token_match.group()
@@ -88,7 +88,7 @@ def tokens(text: str) -> list[Token]:
         result.append(token)
     if open_brackets:
         raise TraceError(f"{open_brackets[-1].text!r} is never closed", open_brackets[-1].place)
-    place = Place(line, position - start + 1)
+    place = FilePosition(line, position - start + 1)
     result.append(Token("end", "", *place, " ".join(filter(None, comments)), position))
     return result
 

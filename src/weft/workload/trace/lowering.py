@@ -19,7 +19,7 @@ from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_constant, check_names
 from weft.workload.trace.defining import MAX_LISTED, define, listed
 from weft.workload.trace.dense_reader import read_dense
-from weft.workload.trace.errors import NOWHERE, Place, TraceError
+from weft.workload.trace.errors import NOWHERE, FilePosition, TraceError
 from weft.workload.trace.operations import Operations
 from weft.workload.trace.parser import parse, parse_value
 from weft.workload.trace.quantities import PLAIN
@@ -94,7 +94,7 @@ def trace_workload(
 
 
 def lower(
-    program: nodes.Program,
+    program: nodes.TraceProgram,
     *,
     ranks: int | None = None,
     seed: int | None = None,
@@ -109,7 +109,7 @@ def lower(
 class _Lowering:
     def __init__(
         self,
-        program: nodes.Program,
+        program: nodes.TraceProgram,
         ranks: int | None,
         seed: int | None,
         parameters: Mapping[str, str | float],
@@ -134,7 +134,7 @@ class _Lowering:
         self._from: list[int] = []
         self._lines: list[int] = []
         collectives = any(
-            isinstance(statement, nodes.Collective)
+            isinstance(statement, nodes.CollectiveCall)
             for statement in all_statements(program.statements)
         )
         self._operations = Operations(self.builder, self._seed, collectives, max_operations)
@@ -169,7 +169,7 @@ class _Lowering:
                 return same_everywhere(getattr(line, field), self._no_ranks, what)
         return default
 
-    def _place(self, kind: type[nodes.Statement]) -> Place:
+    def _place(self, kind: type[nodes.Statement]) -> FilePosition:
         return next((s.at for s in self._program.statements if isinstance(s, kind)), NOWHERE)
 
     def _count(self, requested: int | None) -> int:
@@ -256,7 +256,7 @@ class _Lowering:
         comm = self.builder.communicator(self._everyone, statement.name)
         self.scopes[statement.name] = define(statement, parent, context, comm)
 
-    def _count_iterations(self, iterations: int, at: Place) -> None:
+    def _count_iterations(self, iterations: int, at: FilePosition) -> None:
         self._iterations += iterations
         most = max(MAX_ITERATIONS, self._max_operations // _OPERATIONS_PER_ITERATION)
         if self._iterations > most:
@@ -360,7 +360,7 @@ def _name_lines(
         return f"{match[0]}, line {own}"
 
     message = _NAMED.sub(with_line, error.message)
-    raise TraceError(message, Place(line, 0)) from None
+    raise TraceError(message, FilePosition(line, 0)) from None
 
 
 def _parameter(name: str, given: str | float, default: Value) -> Value:

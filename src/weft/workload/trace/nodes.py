@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.workload.trace.errors import NOWHERE, Place
+from weft.workload.trace.errors import NOWHERE, FilePosition
 
 # -- expressions -----------------------------------------------------------------------------------
 
@@ -16,7 +16,7 @@ from weft.workload.trace.errors import NOWHERE, Place
 class Node:
     """Base of all nodes, with the place in the file."""
 
-    at: Place = field(default=NOWHERE, compare=False, repr=False)
+    at: FilePosition = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Binary(Node):
 Expression = Number | Name | Call | Unary | Binary
 
 
-def begin(node: Node) -> Place:
+def begin(node: Node) -> FilePosition:
     """Return where an expression begins; the node itself has the place of its operator."""
     while isinstance(node, Binary):
         node = node.left
@@ -236,7 +236,7 @@ class EnterScope(Statement):
 
 
 @dataclass(frozen=True)
-class Phase(Statement):
+class SetPhase(Statement):
     """``PHASE "halo"``: the following operations belong to this phase."""
 
     text: str
@@ -307,7 +307,7 @@ class Wait(Statement):
 
 
 @dataclass(frozen=True)
-class RoutingKey(Operation):
+class KeyOperation(Operation):
     """``RODREQUEST KEY 7`` or ``RODDONE KEY 7``."""
 
     verb: str
@@ -317,7 +317,7 @@ class RoutingKey(Operation):
 
 
 @dataclass(frozen=True)
-class Collective(Statement):
+class CollectiveCall(Statement):
     """A collective operation of MPI."""
 
     name: str
@@ -379,7 +379,7 @@ class OnRanks(Block):
 
 
 @dataclass(frozen=True)
-class Program:
+class TraceProgram:
     """A whole trace file."""
 
     statements: tuple[Statement, ...]

@@ -13,7 +13,7 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.program_order import NONE
 from weft.workload.trace import nodes
 from weft.workload.trace.collective import run_collective
-from weft.workload.trace.errors import NOWHERE, Place, TraceError
+from weft.workload.trace.errors import NOWHERE, FilePosition, TraceError
 from weft.workload.trace.quantities import BYTES, TIME
 from weft.workload.trace.scopes import Ints
 from weft.workload.trace.values import Context, integer, real, same_everywhere
@@ -50,7 +50,7 @@ class Operations:
         self._number = {"": 0}
         self._phase = np.zeros(builder.num_ranks, dtype=np.int64)
         self._same_phase = True
-        self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], Place]] = []
+        self._after: list[tuple[Ints, tuple[nodes.Dependency, ...], FilePosition]] = []
 
     def run(self, statement: nodes.Statement, context: Context) -> None:
         """Execute a one-line statement for the ranks of the context."""
@@ -63,11 +63,11 @@ class Operations:
                 self._sendrecv(statement, context)
             case nodes.Wait():
                 self._wait(statement, context.ranks)
-            case nodes.Collective():
+            case nodes.CollectiveCall():
                 self._collective(statement, context)
-            case nodes.RoutingKey():
+            case nodes.KeyOperation():
                 self._routing_key(statement, context)
-            case nodes.Phase(text=text):
+            case nodes.SetPhase(text=text):
                 self._enter_phase(text, context.ranks)
 
     def _parts(self, ranks: Ints) -> Iterator[slice | np.ndarray[Any, Any]]:
@@ -285,7 +285,7 @@ class Operations:
         for part in self._parts(ranks):
             self.builder.wait(ranks[part], handles[:, part])
 
-    def _routing_key(self, statement: nodes.RoutingKey, context: Context) -> None:
+    def _routing_key(self, statement: nodes.KeyOperation, context: Context) -> None:
         context, comm = self._on(statement.on, context)
         ranks = context.ranks
         key = integer(statement.key, context, "a routing key")
@@ -299,7 +299,7 @@ class Operations:
             method = builder.key_request if is_request else builder.key_done
             self._add(method, ranks, key, comm=comm, tag=tag)
 
-    def _collective(self, statement: nodes.Collective, context: Context) -> None:
+    def _collective(self, statement: nodes.CollectiveCall, context: Context) -> None:
         if statement.scope:
             context, _ = self._on(nodes.On(scope=statement.scope, at=statement.at), context)
         ranks = context.ranks

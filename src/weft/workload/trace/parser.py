@@ -19,7 +19,7 @@ from weft.workload.trace.lexer import Token, tokens
 T = TypeVar("T")
 
 
-def parse(text: str, file: str = "trace") -> nodes.Program:
+def parse(text: str, file: str = "trace") -> nodes.TraceProgram:
     """Parse a program.
 
     Parameters
@@ -67,7 +67,7 @@ class _Parser(ExpressionParser):
             "LET": lambda head: nodes.Let(*self._assignment(), at=head.place),
             "COMMUNICATOR": self._communicator,
             "SCOPE": self._scope,
-            "PHASE": lambda head: nodes.Phase(self._string("name of the phase"), at=head.place),
+            "PHASE": lambda head: nodes.SetPhase(self._string("name of the phase"), at=head.place),
             "CALC": self._calc,
             "SEND": self._message,
             "ISEND": self._message,
@@ -86,12 +86,12 @@ class _Parser(ExpressionParser):
 
     # -- lines and blocks --------------------------------------------------------------------------
 
-    def program(self) -> nodes.Program:
+    def program(self) -> nodes.TraceProgram:
         """Parse all statements up to the end of the file."""
         body = self._statements(())
         if self.token.kind != "end":
             raise TraceError(f"{self.token.text.upper()} is outside a block", self.token.place)
-        return nodes.Program(body)
+        return nodes.TraceProgram(body)
 
     def _statements(self, ends: tuple[str, ...]) -> tuple[nodes.Statement, ...]:
         """Parse statements up to END, ELIF or ELSE; drop empty lines at both ends."""
@@ -351,7 +351,7 @@ class _Parser(ExpressionParser):
         self.expect_word("KEY")
         key = self.expression()
         options = self._options(head, {**self._places(), "AFTER": self._after})
-        return nodes.RoutingKey(
+        return nodes.KeyOperation(
             head.text.upper().removeprefix("MPI_"), key, options.get("TAG"),
             options.get("ON", options.get("COMM")), after=options.get("AFTER"), at=head.place,
         )  # fmt: skip
@@ -371,7 +371,7 @@ class _Parser(ExpressionParser):
         if rooted:
             readers["ROOT"] = self.expression
         options = self._options(head, readers)
-        return nodes.Collective(
+        return nodes.CollectiveCall(
             name, size, options.get("ROOT"), scope or options.get("ON", ""),
             options.get("USING", ""), at=head.place,
         )  # fmt: skip

@@ -29,7 +29,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Line:
+class StatementLine:
     """One statement: its key and its numbers."""
 
     #: Parts of the statement that repetitions have in common.
@@ -74,11 +74,11 @@ class Loop:
         ]
 
 
-Item = Line | Loop
+Item = StatementLine | Loop
 
 
 def _grown(item: Item, steps: Sequence[Real], counter: str) -> Item:
-    if isinstance(item, Line):
+    if isinstance(item, StatementLine):
         terms = item.terms or ((),) * len(item.numbers)
         grown = tuple(
             (*term, (counter, step)) if step else term

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
-from weft.workload.trace.errors import Place, TraceError
+from weft.workload.trace.errors import FilePosition, TraceError
 from weft.workload.trace.quantities import LIMIT, PLAIN, quantity
 from weft.workload.trace.scopes import Ints, Scope
 
@@ -174,7 +174,7 @@ def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: s
     return int(value)
 
 
-def _fits(value: Value, what: str, unit: str, at: Place) -> None:
+def _fits(value: Value, what: str, unit: str, at: FilePosition) -> None:
     if value.unit not in (PLAIN, unit):
         raise TraceError(f"{what} is {_WHAT[unit]}, not {_WHAT[value.unit]}", at)
 
@@ -182,7 +182,7 @@ def _fits(value: Value, what: str, unit: str, at: Place) -> None:
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _name(name: str, at: Place, context: Context) -> Value:
+def _name(name: str, at: FilePosition, context: Context) -> Value:
     if name in context.extra:
         return context.extra[name]
     scope = context.scope
@@ -222,7 +222,7 @@ def _size(scope: Scope, ranks: Ints) -> Value:
     return Value(scope.size(ranks))
 
 
-def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Value:
+def scope_value(function: str, scope: Scope, at: FilePosition, context: Context) -> Value:
     """Return ``rank``, ``size`` or a coordinate in a named scope."""
     missing = scope.group[context.ranks] < 0
     if missing.any():
@@ -240,7 +240,7 @@ def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Val
 # -- arithmetic ------------------------------------------------------------------------------------
 
 
-def _checked(value: Value, at: Place, context: Context) -> Value:
+def _checked(value: Value, at: FilePosition, context: Context) -> Value:
     """Return the value if it fits in 64 bits and is finite."""
     data = value.data
     if isinstance(data, np.ndarray):
@@ -281,7 +281,7 @@ def _binary(node: nodes.Binary, context: Context) -> Value:
         return _checked(Value(_ARRAY[operator](a, b), unit), node.at, context)
 
 
-def _refuse_overflow(operator: str, a: Any, b: Any, at: Place, context: Context) -> None:
+def _refuse_overflow(operator: str, a: Any, b: Any, at: FilePosition, context: Context) -> None:
     """Raise an error if the result of integers does not fit in 64 bits."""
     if not (np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"):
         return
@@ -291,7 +291,7 @@ def _refuse_overflow(operator: str, a: Any, b: Any, at: Place, context: Context)
         raise TraceError(f"the value does not fit in 64 bits{context.rank_text(bad)}", at)
 
 
-def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
+def _power(left: Value, right: Value, at: FilePosition, context: Context) -> Value:
     a, b = left.data, right.data
     if left.is_array or right.is_array:
         base, exponent = np.asarray(a), np.asarray(b)
@@ -319,7 +319,7 @@ def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
     return Value(power)
 
 
-def _unit(operator: str, left: str, right: str, at: Place) -> str:
+def _unit(operator: str, left: str, right: str, at: FilePosition) -> str:
     """Return the unit of the result."""
     if operator in ("+", "-", "%") or operator in _COMPARE:
         if left and right and left != right:
@@ -386,7 +386,7 @@ def _choose(
     test: nodes.Expression,
     one: nodes.Expression,
     other: nodes.Expression,
-    at: Place,
+    at: FilePosition,
     context: Context,
 ) -> Value:
     truth = condition(test, context)
@@ -460,7 +460,7 @@ def _xor(node: nodes.Call, values: list[Value]) -> Value:
     return Value(data[0] ^ data[1], PLAIN)
 
 
-def _rounded(name: str, data: Any, at: Place, context: Context) -> Any:
+def _rounded(name: str, data: Any, at: FilePosition, context: Context) -> Any:
     """Evaluate ``floor``, ``ceil`` or ``round`` (half to even)."""
     if np.asarray(data).dtype.kind == "i":
         return data

@@ -3,10 +3,10 @@
 A file with a function adds a policy, with kernels as in `weft.kernels.flit.routing.candidates`::
 
     @policy("first")
-    def first_of_all() -> Policy:
-        return Policy(pick=lowest)
+    def first_of_all() -> FlitPolicy:
+        return FlitPolicy(pick=lowest)
 """
 
-from weft.sim.flit.routings.policies.policy_registry import Policy, bind, policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, bind, policy
 
-__all__ = ["Policy", "bind", "policy"]
+__all__ = ["FlitPolicy", "bind", "policy"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from weft.kernels.flit.routing.candidates import least_loaded
-from weft.sim.flit.routings.policies.policy_registry import Policy, policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, policy
 
 
 @policy("adaptive")
-def adaptive() -> Policy:
+def adaptive() -> FlitPolicy:
     """Each packet takes the least loaded candidate, chosen anew in each cycle while it waits."""
-    return Policy(least_loaded, adaptive=True)
+    return FlitPolicy(least_loaded, adaptive=True)

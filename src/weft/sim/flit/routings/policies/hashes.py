@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from weft.kernels.flit.routing.candidates import by_hash, drawn
-from weft.sim.flit.routings.policies.policy_registry import Policy, policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, policy
 
 
 @policy("ecmp")
-def ecmp() -> Policy:
+def ecmp() -> FlitPolicy:
     """Each router sends all packets of a pair of endpoints to one candidate, chosen by a hash."""
-    return Policy(by_hash)
+    return FlitPolicy(by_hash)
 
 
 @policy("spray")
-def spray() -> Policy:
+def spray() -> FlitPolicy:
     """Each packet takes a candidate drawn at random."""
-    return Policy(drawn)
+    return FlitPolicy(drawn)

@@ -15,26 +15,26 @@ from weft.kernels.flit.routing.candidates import (
     enter_by_via,
     least_loaded,
 )
-from weft.sim.flit.routings.policies.policy_registry import Policy, policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, policy
 
 Threshold = Annotated[Whole, Field(ge=0, le=2**31)]
 
-_by_load = partial(Policy, least_loaded, adaptive=True, via="some")
+_by_load = partial(FlitPolicy, least_loaded, adaptive=True, via="some")
 
 
 @policy("valiant")
-def valiant() -> Policy:
+def valiant() -> FlitPolicy:
     """Each packet takes a path via a random intermediate, over random candidates.
 
     Notes
     -----
     Source: Valiant and Brebner 1981.
     """
-    return Policy(drawn, enter=enter_by_via, via="all")
+    return FlitPolicy(drawn, enter=enter_by_via, via="all")
 
 
 @policy("ugal")
-def ugal(*, threshold: Threshold = 4) -> Policy:
+def ugal(*, threshold: Threshold = 4) -> FlitPolicy:
     """Each packet takes the minimal path or one via a random intermediate, by local loads.
 
     The first router multiplies the load of the first link of each path by the links of the path.
@@ -53,7 +53,7 @@ def ugal(*, threshold: Threshold = 4) -> Policy:
 
 
 @policy("ugal-g")
-def ugal_g(*, threshold: Threshold = 4) -> Policy:
+def ugal_g(*, threshold: Threshold = 4) -> FlitPolicy:
     """Each packet takes the minimal path or one via a random intermediate, by loads of all links.
 
     The source compares the sum of the loads of the links of each path. The packet goes minimally if
@@ -72,7 +72,7 @@ def ugal_g(*, threshold: Threshold = 4) -> Policy:
 
 
 @policy("par")
-def par(*, threshold: Threshold = 4) -> Policy:
+def par(*, threshold: Threshold = 4) -> FlitPolicy:
     """As ``ugal``, but minimal packets decide anew at each router of their source's group.
 
     Parameters

@@ -23,7 +23,7 @@ USUAL = "ecmp"
 
 
 @dataclass(frozen=True)
-class Policy:
+class FlitPolicy:
     """A policy with its options.
 
     Parameters
@@ -52,7 +52,7 @@ class Policy:
     threshold: int = 0
 
 
-#: Entries are functions of options that return a `Policy`.
+#: Entries are functions of options that return a `FlitPolicy`.
 policy = Registry("policy", "weft.sim.flit.routings.policies", "weft.flit_policies")
 
 
@@ -74,7 +74,7 @@ def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) ->
     if spec is None:
         spec = routes.engine if routes.engine in policy else USUAL
     entry, options = policy.parse(spec)
-    chosen: Policy = entry.function(**policy.bind(entry, options))
+    chosen: FlitPolicy = entry.function(**policy.bind(entry, options))
     _check(entry.name, chosen, routes)
     fabric, graph = links.fabric, links.fabric.graph
     rows = graph.destination_row[: links.ends]
@@ -126,7 +126,7 @@ def choices(net: Net, row: int, slot: int) -> list[tuple[int, int]]:
     ]
 
 
-def _check(name: str, chosen: Policy, routes: CandidateRoutes) -> None:
+def _check(name: str, chosen: FlitPolicy, routes: CandidateRoutes) -> None:
     """Refuse a policy that does not fit the routes."""
     if not routes.lanes.is_uniform:
         raise NotApplicable("the flit level takes candidates without lanes by input port")
