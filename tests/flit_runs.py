@@ -9,7 +9,7 @@ import numpy as np
 import weft
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.routing.routes import Routes
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
@@ -61,15 +61,15 @@ class Run:
         else:
             self.routing = bind(routing, self.links, lanes)
         options.setdefault("lockstep", self.routing.remote)
-        self.net: Net = state(self.links, self.routing.arrays, router, load, **options)
+        self.net: FlitNet = state(self.links, self.routing.arrays, router, load, **options)
 
-    def until(self, cycle: int) -> Net:
+    def until(self, cycle: int) -> FlitNet:
         """Simulate up to a cycle and return the state."""
         while self.routing.loop(self.net, None, cycle) == NO_PACKETS:
             self.net = with_packets(self.net)
         return self.net
 
-    def after(self, more: int = 2000) -> Net:
+    def after(self, more: int = 2000) -> FlitNet:
         """Simulate the measurement and some more cycles, and return the state."""
         return self.until(self.load.warmup + self.load.measure + more)
 

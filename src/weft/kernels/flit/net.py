@@ -64,7 +64,7 @@ class Scratch(NamedTuple):
     used: Any
 
 
-class Net(NamedTuple):
+class FlitNet(NamedTuple):
     """State that all kernels of the flit level share."""
 
     #: One `RULES` and one `COUNT`.

@@ -16,8 +16,8 @@ def solve_events(
     Parameters
     ----------
     state
-        A `weft.kernels.flow.penalty.State` without flows, for adapters of rate 1. It has one route,
-        which all edges use, and one slot per edge.
+        A `weft.kernels.flow.penalty.PenaltyState` without flows, for adapters of rate 1. It has one
+        route, which all edges use, and one slot per edge.
     source, destination
         int32 [edges]: source and destination node of each edge.
     size, start

@@ -269,7 +269,7 @@ def run(ranks, level, maxmin, penalty, most_events):
     level
         A `weft.kernels.flow.state.Level`.
     maxmin, penalty
-        The sharing model in use is a `maxmin.State` or a `penalty.State`, and the other is None;
+        The sharing model in use is a `MaxMinState` or a `PenaltyState`, and the other is None;
         without contention, both are None.
     most_events
         Number of instants (distinct times of events) after which the loop returns.

@@ -242,7 +242,7 @@ COUNT = counters(
 )
 
 
-class State(NamedTuple):
+class MaxMinState(NamedTuple):
     """Links and their flows. A flow has a slot, which has an entry for each link of the flow."""
 
     #: float64 [links], bytes/ns.
@@ -331,7 +331,7 @@ def maxmin_add(state, flow, route):
     Parameters
     ----------
     state
-        A `State`.
+        A `MaxMinState`.
     flow
         Free slot.
     route
@@ -389,7 +389,7 @@ def maxmin_remove(state, flow):
     Parameters
     ----------
     state
-        A `State`.
+        A `MaxMinState`.
     flow
         Slot of the flow.
     """
@@ -639,7 +639,7 @@ def maxmin_solve(state, rate, changed, slack):
     Parameters
     ----------
     state
-        A `State`.
+        A `MaxMinState`.
     rate
         float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed

@@ -68,7 +68,7 @@ class Lists(NamedTuple):
     before: Any
 
 
-class State(NamedTuple):
+class PenaltyState(NamedTuple):
     """Adapters, links and flows. A flow has a slot with an entry for each of its links."""
 
     #: A `contention_steps.Coefficients`.
@@ -114,7 +114,7 @@ def note_sender(state, bit, node):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     bit
         SENDS or TOUCHED.
     node
@@ -133,7 +133,7 @@ def note_receiver(state, bit, node):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     bit
         RECEIVES.
     node
@@ -180,7 +180,7 @@ def note_link(state, link):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     link
         Link inside the fabric.
     """
@@ -207,7 +207,7 @@ def penalty_add(state, flow, route, source, destination):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     flow
         Free slot.
     route
@@ -246,7 +246,7 @@ def penalty_remove(state, flow, source, destination):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     flow
         Slot of the flow.
     source, destination
@@ -400,7 +400,7 @@ def penalty_solve(state, rate, changed):
     Parameters
     ----------
     state
-        A `State`.
+        A `PenaltyState`.
     rate
         float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.records import ACTIVE, FORKED, IDLE, PACKET_SHIFT, WAITING
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.routing_registry import Routing
@@ -32,7 +32,7 @@ from weft.sim.flit.routings.routing_registry import Routing
 NAMED = 12
 
 
-def find_deadlock(net: Net, links: Links, routing: Routing | None = None) -> str:
+def find_deadlock(net: FlitNet, links: Links, routing: Routing | None = None) -> str:
     """Return a cycle of buffers that can never move again, even if others do.
 
     Parameters
@@ -63,7 +63,7 @@ def find_deadlock(net: Net, links: Links, routing: Routing | None = None) -> str
 
 
 def stuck_lanes(
-    net: Net, links: Links, routing: Routing | None = None
+    net: FlitNet, links: Links, routing: Routing | None = None
 ) -> dict[int, tuple[int, ...]]:
     """Return the stuck input lanes, ascending, and the lanes for which each of them waits."""
     state = _State(net, links, routing)
@@ -118,7 +118,7 @@ def shortest_cycle(waits: dict[int, tuple[int, ...]]) -> list[int]:
 class _State:
     """What moves in a state."""
 
-    def __init__(self, net: Net, links: Links, routing: Routing | None):
+    def __init__(self, net: FlitNet, links: Links, routing: Routing | None):
         self.net, self.links, self.routing = net, links, routing
         self.shift, self.ends = int(net.rules.lane_shift), links.ends
         self.lanes = 1 << self.shift

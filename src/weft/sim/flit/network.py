@@ -13,7 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flit import multicast, records
 from weft.kernels.flit.multicast import Casts
-from weft.kernels.flit.net import Mail, Net, Scratch, Traffic
+from weft.kernels.flit.net import FlitNet, Mail, Scratch, Traffic
 from weft.kernels.records import record
 from weft.sim.common.statistics import BATCHES
 from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Allocator, Arbiter, Router
@@ -247,7 +247,7 @@ def state(
     lockstep: bool = False,
     seed: int = 0,
     casts: Casts | None = None,
-) -> Net:
+) -> FlitNet:
     """Return the state at cycle 0.
 
     Parameters
@@ -330,7 +330,7 @@ def state(
     recent = router.arbiter == "least-recent"
     words = -(-nodes // 64)
     warmup, measure = sizes.warmup, sizes.measure
-    return Net(
+    return FlitNet(
         rules=record(
             records.RULES, lanes=router.lanes, lane_shift=shift, classes=classes,
             class_lanes=class_lanes, buffer=router.buffer, depth=depth,
@@ -416,7 +416,7 @@ def _bits_of(lanes: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if lanes <= 8 else np.uint16 if lanes <= 16 else np.uint32
 
 
-def waits_of(net: Net) -> NDArray[np.int64]:
+def waits_of(net: FlitNet) -> NDArray[np.int64]:
     """Return the total wait of packets at each input, those still there included, cycles.
 
     A packet that has been at an input for less than the least time of a router counts as negative.
@@ -439,7 +439,7 @@ def with_room(casts: Casts | None, packets: int, in_lanes: int) -> Casts | None:
     )
 
 
-def with_packets(net: Net) -> Net:
+def with_packets(net: FlitNet) -> FlitNet:
     """Return the state with room for twice as many packets under way."""
     old = len(net.packets)
     free = np.zeros(2 * old, dtype=np.int32)

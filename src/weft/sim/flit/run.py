@@ -18,7 +18,7 @@ from weft.core.html import facts_table
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flit.engine import NO_PACKETS, STUCK
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WAITS, congestion_matrix
 from weft.sim.common.metrics import link_kinds
@@ -289,11 +289,11 @@ def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = 
 
 def _run(
     routing: Routing,
-    net: Net,
+    net: FlitNet,
     measured: int,
     last: int,
     progress: Callable[[int, int], None] | None,
-) -> tuple[Net, int]:
+) -> tuple[FlitNet, int]:
     """Run to the end of the measurement, and on until its packets have arrived."""
     while True:
         now = int(net.count.now)
@@ -311,7 +311,7 @@ def _run(
             progress(int(net.count.now), last)
 
 
-def _is_drained(net: Net) -> bool:
+def _is_drained(net: FlitNet) -> bool:
     """Return whether all packets born in the measurement have arrived.
 
     Replies count as born from their birth on, requests when their endpoint begins with them.
@@ -326,7 +326,7 @@ def _wider(batches: int) -> float:
 
 
 def _result(
-    links: Links, routing: Routing, router: Router, load: Load, net: Net, why: int, run_s: float
+    links: Links, routing: Routing, router: Router, load: Load, net: FlitNet, why: int, run_s: float
 ) -> FlitTraffic:
     """Return the result of a run."""
     fabric, count, batches = links.fabric, net.count, net.batches

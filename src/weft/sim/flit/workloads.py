@@ -18,7 +18,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import DONE, MORE, NO_PACKETS, STUCK
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
@@ -400,12 +400,12 @@ def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(
     routing: Any,
-    net: Net,
+    net: FlitNet,
     ranks: Ranks,
     workload: Workload,
     last: int,
     progress: Callable[[Progress], None] | None,
-) -> tuple[Net, int, bool]:
+) -> tuple[FlitNet, int, bool]:
     """Run to the end; return the state, the reason for stopping, and whether the user stopped."""
     cycles = 1000
     messages = len(workload.messages)
@@ -436,7 +436,7 @@ def _run(
 
 
 def _counted(
-    links: Links, net: Net, ranks: Ranks, workload: Workload, messages: FlitMessages
+    links: Links, net: FlitNet, ranks: Ranks, workload: Workload, messages: FlitMessages
 ) -> tuple[NDArray[np.int64], ...]:
     """Return flits and waits of each link, and bytes of each message that have arrived."""
     flits, waits = (np.zeros(links.fabric.num_links, dtype=np.int64) for _ in range(2))
@@ -448,7 +448,7 @@ def _counted(
     return flits, waits, np.where(ranks.left >= 0, carried, 0)
 
 
-def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int, deadlock: str) -> str:
+def _stuck(workload: Workload, net: FlitNet, ranks: Ranks, cycle_ps: int, deadlock: str) -> str:
     """Return why nothing moves any more."""
     now = f"{int(net.count.now) * cycle_ps / PS_PER_NS:g} ns"
     tests = 0 if net.casts is None else int(net.casts.tests.under_way)

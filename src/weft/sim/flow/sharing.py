@@ -30,7 +30,7 @@ def maxmin_state(
     route_link: NDArray[np.int32],
     route_share: NDArray[np.float64],
     max_flows: int,
-) -> kernel.State:
+) -> kernel.MaxMinState:
     """Return the initial state of `weft.kernels.flow.maxmin`, which has no flows.
 
     Parameters
@@ -61,7 +61,7 @@ def maxmin_state(
     sums = room[skipped : skipped + links * LINK.itemsize].view(LINK)
     sums["rest"] = capacity
     sums["level"] = np.inf
-    return kernel.State(
+    return kernel.MaxMinState(
         capacity=capacity,
         route_offset=np.ascontiguousarray(route_offset, dtype=np.int64),
         route_link=np.ascontiguousarray(route_link, dtype=np.int32),

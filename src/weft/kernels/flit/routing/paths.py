@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.flit.routing.common import choose
-from weft.kernels.flit.routing.virtual_lanes import VirtualLanes, lanes_by_ports
+from weft.kernels.flit.routing.virtual_lanes import SlToVl, lanes_by_ports
 from weft.kernels.lean import part_njit
 
 
-class Paths(NamedTuple):
+class SourceRoutes(NamedTuple):
     """Source routes; `PACKET.state` is the number of the packet's path."""
 
     #: As in `weft.routing.routes.PathRoutes`.
@@ -24,7 +24,7 @@ class Paths(NamedTuple):
     #: int32 [outputs]: port of each output at its node.
     out_port: Any
     #: Lanes of service levels.
-    lanes: VirtualLanes
+    lanes: SlToVl
 
 
 @part_njit()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.flit.routing.common import choose
-from weft.kernels.flit.routing.virtual_lanes import VirtualLanes, lanes_by_ports
+from weft.kernels.flit.routing.virtual_lanes import SlToVl, lanes_by_ports
 from weft.kernels.lean import part_njit
 
 
@@ -26,7 +26,7 @@ class Tables(NamedTuple):
     #: int32 [endpoints]: row of each endpoint.
     row: Any
     #: Lanes of service levels.
-    lanes: VirtualLanes
+    lanes: SlToVl
 
 
 @part_njit()

@@ -10,7 +10,7 @@ from weft.kernels.flit.routing.common import lanes_of
 from weft.kernels.lean import part_njit
 
 
-class VirtualLanes(NamedTuple):
+class SlToVl(NamedTuple):
     """SL to VL mapping, as `weft.routing.routes.VirtualLanes`."""
 
     #: int: lanes of a class for each virtual lane of the routes.

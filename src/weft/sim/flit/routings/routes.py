@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.kernels.flit.routing import paths, tables
-from weft.kernels.flit.routing.virtual_lanes import VirtualLanes
+from weft.kernels.flit.routing.virtual_lanes import SlToVl
 from weft.kernels.routing.checks import arriving_rows
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.flit.network import Links
@@ -85,7 +85,7 @@ def _of_paths(links: Links, routes: PathRoutes, lanes: int) -> Routing:
         if missing.any():
             _refuse(links, routes, source, np.flatnonzero(missing)[0])
     port = fabric.link_from_port[links.out_link].astype(np.int32)
-    arrays = paths.Paths(
+    arrays = paths.SourceRoutes(
         routes.pair, routes.offset, links.output_of[fabric.graph.edge_link[routes.edge]],
         np.atleast_1d(np.asarray(routes.sl, dtype=np.uint8)), port,
         _lanes(links, routes, lanes),
@@ -102,10 +102,10 @@ def _refuse(links: Links, routes: Routes, source: Any, destination: Any) -> None
     )
 
 
-def _lanes(links: Links, routes: Routes, lanes: int) -> VirtualLanes:
+def _lanes(links: Links, routes: Routes, lanes: int) -> SlToVl:
     """Return the lanes of the service levels of routes."""
     mapping = routes.lanes
     ports: NDArray[np.int32] = links.fabric.link_to_port[links.in_link].astype(np.int32)
-    return VirtualLanes(
+    return SlToVl(
         lanes // routes.num_vls, mapping.tables, mapping.index, mapping.base, mapping.ports, ports
     )

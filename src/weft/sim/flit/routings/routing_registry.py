@@ -13,11 +13,11 @@ from weft.core.errors import InputError
 from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.kernels.flit.engine import loop
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing.common import nothing
 from weft.sim.flit.network import Links
 
-Choices = Callable[[Net, int, int], list[tuple[int, int]]]
+Choices = Callable[[FlitNet, int, int], list[tuple[int, int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +31,13 @@ class Routing:
     route, enter, adaptive
         Kernels, as in `weft.kernels.flit.engine.loop`.
     arrays
-        Arrays of the kernels, `Net.routes`.
+        Arrays of the kernels, `FlitNet.routes`.
     remote
         Whether the kernels read the state of other nodes.
     choices
-        Of an adaptive routing: function of a `Net`, a row and a packet that has been routed there;
-        it returns the outputs that the packet may take, and the lanes of each as bits. None if this
-        is not known.
+        Of an adaptive routing: function of a `FlitNet`, a row and a packet that has been routed
+        there; it returns the outputs that the packet may take, and the lanes of each as bits. None
+        if this is not known.
     escapes
         Whether packets must be able to take an escape lane while they wait, so that wormhole
         routers must give lanes as with `keep_escapes` of `Router.sized`.

@@ -33,7 +33,7 @@ from weft.core.arguments import finite_number, finite_numbers, whole_numbers
 from weft.core.errors import InputError
 from weft.kernels.flow.contention_events import solve_events
 from weft.kernels.flow.contention_steps import Coefficients, graph_penalties, solve_steps
-from weft.kernels.flow.penalty import State
+from weft.kernels.flow.penalty import PenaltyState
 from weft.sim.flow.contention.coefficients import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.penalty_state import penalty_state
 
@@ -243,7 +243,7 @@ def _solve(
     return ContentionSteps(completion, elapsed, end[:steps], penalty[:steps], remaining[:steps])
 
 
-def _switch(edges: int, nodes: int, model: PenaltyModel) -> State:
+def _switch(edges: int, nodes: int, model: PenaltyModel) -> PenaltyState:
     """Return the state of the sharing kernel for adapters of rate 1 and no other bottleneck."""
     return penalty_state(
         np.ones(1), np.array([0, 1]), np.zeros(1, dtype=np.int32), np.zeros(0), edges, nodes,

@@ -55,7 +55,7 @@ def penalty_state(
     *,
     model: PenaltyModel = INFINIBAND,
     inner: NDArray[np.bool_] | None = None,
-) -> kernel.State:
+) -> kernel.PenaltyState:
     """Return a state of `weft.kernels.flow.penalty` without flows.
 
     Parameters
@@ -95,7 +95,7 @@ def penalty_state(
         if len(route_share):
             end[hops > 0] /= route_share[used]
     # Pages of the large arrays take memory only once they are used.
-    return kernel.State(
+    return kernel.PenaltyState(
         coefficients=model.coefficients(),
         capacity=np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),
         inner=np.ascontiguousarray(inner, dtype=np.bool_),

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
-from weft.kernels.flit.net import Net
+from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing import candidates
 from weft.kernels.flit.routing.common import nothing
 from weft.kernels.records import record
@@ -107,7 +107,7 @@ def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) ->
     )  # fmt: skip
 
 
-def choices(net: Net, row: int, slot: int) -> list[tuple[int, int]]:
+def choices(net: FlitNet, row: int, slot: int) -> list[tuple[int, int]]:
     """Return the outputs and lanes of a packet's candidates, see `Routing.choices`."""
     routes, packet, rules = net.routes, net.packets[slot], net.rules
     goal, via = routes.row[packet["destination"]], packet["via"]
