@@ -23,7 +23,6 @@ from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.core.errors import InputError
-from weft.study.runs import typed
 from weft.study.runs.execute import StudyProgress
 from weft.study.runs.store import INDEX, Store
 from weft.study.runs.typed import Results
@@ -231,7 +230,7 @@ def test_what_determines_a_run_counts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert computed({"low": 2.0}, JOB) == 1
     assert computed({"low": 1.0}, JOB, replace(JOB, part=Part(0.2))) == 1
     assert computed({"low": 1.0}, JOB, replace(JOB, seed=1)) == 1
-    monkeypatch.setattr(typed, "build", lambda: "later")
+    monkeypatch.setattr("weft.study.runs.task.build_of", lambda *_: "later")
     assert computed({"low": 1.0}, JOB) == 1
 
 

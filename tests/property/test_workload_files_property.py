@@ -164,5 +164,7 @@ def test_a_broken_trace_is_refused_or_read(
 
 @given(text=st.text())
 def test_any_text_is_not_a_trace(text: str) -> None:
-    with pytest.raises(InputError, match=r"expected a rank|neither actions nor|is a folder"):
+    with pytest.raises(
+        InputError, match=r"expected a rank|neither actions nor|is a folder|no file"
+    ):
         read_tit(text, "x")
