@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,6 @@ from weft.cli.listing import KINDS
 from weft.cli.options import options_of
 from weft.cli.simulate_options import RunOptions
 from weft.core.errors import InputError
-from weft.core.registry import convert
 from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
 from weft.fabrics.faults import Faults
@@ -66,20 +64,6 @@ OF_FABRICS = (
     "simulate",
     "sweep",
 )
-
-
-def subclasses(kind: type) -> Iterator[type]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from subclasses(each)
-
-
-def test_defaults_are_as_if_they_were_given() -> None:
-    declared = [item for kind in subclasses(Settings) for item in settings(kind)]
-    assert len(declared) > 100
-    for item in declared:
-        if item.default is not MISSING:  # of equal type, also within a list
-            assert repr(convert(item.default, item.hint, item.field)) == repr(item.default), item
 
 
 def words_of(command: str) -> set[str]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -136,3 +138,29 @@ def test_a_name_registered_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_most_similar_of_many_names_is_suggested(wrong: str, meant: str) -> None:
     names = [f"node{number:05d} HCA-1" for number in range(50_000)]
     assert did_you_mean(wrong, names) == (f" (did you mean {meant!r}?)" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [("hdor", False), ("torus-2QoS", False), ("TORUS", True), ("os", True), ("a.b", True)],
+)
+def test_an_entry_needs_only_the_module_of_its_name(name: str, whole: bool) -> None:
+    program = (
+        "import sys; from weft.routing import engine;"
+        f"print({name!r} in engine, 'weft.routing.engines.minhop' in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == [str(not whole), str(whole)]
+
+
+def test_a_command_imports_what_it_runs() -> None:
+    program = (
+        "import sys; from weft.cli import main; assert main(['route', 'kns:k=3,n=2', 'hdor']) == 0;"
+        "print(sum(name.startswith('weft') for name in sys.modules))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert int(process.stdout.split()[-1]) <= 110

@@ -18,6 +18,7 @@ import difflib
 import functools
 import heapq
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -104,6 +105,11 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _import_if_there(module: str) -> None:
+    if importlib.util.find_spec(module) is not None:
+        importlib.import_module(module)
 
 
 class Registry:
@@ -219,20 +225,25 @@ class Registry:
         raise InputError(f"unknown file suffix; expected one of the formats {formats}", file=path)
 
     def __contains__(self, name: object) -> bool:
-        self._load()
+        """Whether an entry has this name; only its own module is imported if that has the name."""
+        if name not in self._entries and not self._loaded and isinstance(name, str):
+            module = name.lower().replace("-", "_")
+            if module.isidentifier():
+                with self._lock:
+                    _import_if_there(f"{self._package}.{module}")
+        if name not in self._entries:
+            self._load()
         return name in self._entries
 
     def __getitem__(self, name: str) -> Entry:
-        self._load()
-        try:
+        if name in self:
             return self._entries[name]
-        except KeyError:
-            if name in self._broken:
-                raise InputError(f"{self.kind} {name!r}: {self._broken[name]}") from None
-            raise InputError(
-                f"unknown {self.kind} {shown(name)}{did_you_mean(name, self._entries)}; "
-                f"expected one of {', '.join(self.names())}"
-            ) from None
+        if name in self._broken:
+            raise InputError(f"{self.kind} {name!r}: {self._broken[name]}")
+        raise InputError(
+            f"unknown {self.kind} {shown(name)}{did_you_mean(name, self._entries)}; "
+            f"expected one of {', '.join(self.names())}"
+        )
 
     def parse(
         self, spec: str, options: Mapping[str, Any] | None = None

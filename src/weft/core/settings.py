@@ -69,6 +69,11 @@ class Setting:
             return ""
         return "--" + (self.option.flag or self.key).replace("_", "-")
 
+    @functools.cached_property
+    def converted(self) -> Any:
+        """The default as a value of its type."""
+        return convert(self.default, self.hint, self.field)
+
     @property
     def choices(self) -> tuple[str, ...]:
         """The allowed texts; empty if any value of the type is allowed."""
@@ -140,8 +145,9 @@ class Settings:
     def __post_init__(self) -> None:
         for item in settings(type(self)):
             given = getattr(self, item.field)
-            if given is not item.default:
-                object.__setattr__(self, item.field, convert(given, item.hint, item.field))
+            usual = given is item.default
+            value = item.converted if usual else convert(given, item.hint, item.field)
+            object.__setattr__(self, item.field, value)
         self.check()
 
     def check(self) -> None:

@@ -19,7 +19,7 @@ UNIT_M = 0.04445
 MOST = 1_000_000
 
 #: Default lengths in which cables are sold.
-CABLE_LENGTHS_M = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
+CABLE_LENGTHS_M = (0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
 
 #: Data rate of a physical lane in Gb/s, and length in m of the longest passive copper cable up to
 #: that rate: typical catalogue limits for SDR, DDR, QDR, FDR10, FDR, EDR, HDR and NDR. The limits
