@@ -449,8 +449,8 @@ def study_of(text: str, path: str | Path) -> StudyFile:
         return InputError(message, file=path, line=line_of(text, where))
 
     name = data.pop("command", USUAL_COMMAND)
-    known = study_command.names()
     if not isinstance(name, str) or name not in study_command:
+        known = study_command.names()
         raise fail(
             f"command: {toml_text(name)} does not fit{did_you_mean(str(name), known)}; "
             f"expected one of {', '.join(known)}",

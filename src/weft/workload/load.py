@@ -112,8 +112,8 @@ def _refuse_options(text: str, options: Mapping[str, Any]) -> None:
 def _known(text: str) -> str:
     """Return the name of a spec, which must be that of a workload."""
     name = text.partition(":")[0].strip()
-    known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
     if name not in application and name not in collective and name not in pattern:
+        known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
         raise InputError(
             f"{text!r} is neither a file nor a workload: no such file, and no application, "
             f"collective or pattern {name!r}{did_you_mean(name, known)}; expected a file or a name "

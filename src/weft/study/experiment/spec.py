@@ -194,7 +194,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)]
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
     """Replace ``all`` by every engine that needs no file."""
-    every = tuple(entry.name for entry in engines if "needs" not in entry.facts)
+    every: tuple[str, ...] = ()
+    if "all" in names:
+        every = tuple(entry.name for entry in engines if "needs" not in entry.facts)
     return tuple(name for given in names for name in (every if given == "all" else (given,)))
 
 
