@@ -7,7 +7,7 @@ from weft.core.columns import Column
 from weft.core.registry import Entry, Registry
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
-from weft.fabrics.topology import topology
+from weft.fabrics.topology import ClosedForm, topology
 from weft.kernels.lean import part_njit
 from weft.report.study_data import Measure
 from weft.routing import engine
@@ -28,6 +28,7 @@ from weft.workload.placement import PlacementRequest, placement
 
 __all__ = [
     "Bytes",
+    "ClosedForm",
     "Column",
     "Entry",
     "FabricKeys",
