@@ -165,7 +165,7 @@ def test_a_collection_is_not_whole_while_results_are_of_another_version(
     file.write_text('command = "predict"\ngraph = "graph.txt"\n')
     assert main(["study", str(file), "--workers", "0"]) == 0
     assert main(["study", str(file), "--collect"]) == 0
-    monkeypatch.setattr("weft.study.plan.build", lambda: "0.2.0+00000000")
+    monkeypatch.setattr("weft.study.runs.task.build_of", lambda *_: "0.2.0+00000000")
     capsys.readouterr()
     assert main(["study", str(file), "--collect"]) == 1
     assert "0 runs done, 1 to compute" in capsys.readouterr().out
