@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -164,3 +166,18 @@ def test_a_command_imports_what_it_runs() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert int(process.stdout.split()[-1]) <= 110
+
+
+def test_a_broken_extension_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    about = tmp_path / "theirs-1.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.2\n")
+    (about / "entry_points.txt").write_text("[weft.commands]\nlost = their_module:COMMAND\n")
+    for words in (["list", "papers"], ["doctor"]):
+        process = subprocess.run(
+            [sys.executable, "-m", "weft", *words], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "300"},
+        )  # fmt: skip
+        problem = "plug-in 'lost' of theirs 1.2 (their_module:COMMAND) cannot be loaded"
+        assert process.stderr.startswith(f"weft: warning: {problem}")
+        assert (problem in process.stdout) is (words == ["doctor"])

@@ -80,9 +80,10 @@ def test_what_is_remembered_changes_nothing(sources: dict[str, Path], tmp_path: 
     assert (tmp_path / "known" / "sources.json").stat().st_size > 10_000
     forget()
     assert build_of(SIMULATE) == first
-    (tmp_path / "known" / "sources.json").write_text("no JSON")
-    forget()
-    assert build_of(SIMULATE) == first
+    for text in ("no JSON", "[]", '{"a": 1}', '{"a": [1, 2]}'):
+        (tmp_path / "known" / "sources.json").write_text(text)
+        forget()
+        assert build_of(SIMULATE) == first
 
 
 def test_no_module_is_imported_that_a_store_names(sources: dict[str, Path]) -> None:

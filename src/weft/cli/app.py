@@ -20,6 +20,18 @@ from weft.core.errors import WeftError
 from weft.core.extensions import extensions
 from weft.core.signals import ended_by, stoppable
 
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> Any:
+    print(f"weft: warning: {message}", file=sys.stderr)
+
+
 #: Exit status of a wrong input or command line.
 BAD_INPUT = 2
 #: Name -> module and function of the command (imported when it runs) and first line of its help.
@@ -118,7 +130,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Compile all kernels and print how long it took.",
     ),
 }
-COMMANDS = dict(sorted((COMMANDS | dict(extensions("weft.commands", tuple))).items()))
+with warnings.catch_warnings():
+    warnings.showwarning = _show_warning
+    COMMANDS = dict(sorted((COMMANDS | dict(extensions("weft.commands", tuple))).items()))
 
 
 def _worth_showing(default: object) -> str | None:
@@ -199,14 +213,3 @@ def run(words: Sequence[str]) -> int:
 def _fail(text: str) -> int:
     print(f"weft: error: {plain(text)}", file=sys.stderr)
     return BAD_INPUT
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> Any:
-    print(f"weft: warning: {message}", file=sys.stderr)

@@ -20,7 +20,9 @@ from weft.cli.common import console
 from weft.cli.listing import KINDS
 from weft.cli.machine_output import emit
 from weft.core.errors import PluginWarning
+from weft.core.extensions import extensions
 from weft.core.pool import cores
+from weft.core.registry import Registry
 from weft.kernels.hashing import splitmix64
 
 #: Program of another package -> the feature that needs it, and Debian's package.
@@ -129,4 +131,6 @@ def _broken_plugins() -> list[str]:
         warnings.simplefilter("always", PluginWarning)
         for registry in KINDS.values():
             registry.names()
+        for group, kind in (("weft.commands", tuple), ("weft.lists", Registry)):
+            list(extensions(group, kind))
     return [str(each.message) for each in caught if issubclass(each.category, PluginWarning)]

@@ -2,7 +2,7 @@
 
 A run depends on the modules that its function can import: those that they name, at any place, and
 the members of the registries among them. Of a module counts what is executed, without line numbers,
-comments and docstrings.
+comments and docstrings, as Python's bytecode: another minor version of Python is another version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -114,10 +114,8 @@ def _code(name: str) -> tuple[str, frozenset[str]]:
         # Without docstrings and assertions.
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)
         imported = {each for part in _parts(code) for each in _imported(part) if each in _sources()}
-        known[at] = [
-            hashlib.sha256(described(code, None, set()).encode()).hexdigest(),
-            sorted(imported),
-        ]
+        text = described(code, None, set())
+        known[at] = hashlib.sha256(text.encode()).hexdigest(), sorted(imported)
     digest, listed = known[at]
     imported = set(listed)
     if name == _COMMANDS:
@@ -137,13 +135,17 @@ def _modules() -> bytes:
 
 
 @cache
-def _known() -> dict[str, Any]:
+def _known() -> dict[str, tuple[str, list[str]]]:
     """Return what `_code` has found before: hash of a module -> hash of its code, and imports."""
     try:
-        found: dict[str, Any] = json.loads(_file().read_text())
-    except (OSError, ValueError):
+        found = {at: (str(digest), [*map(str, listed)]) for at, (digest, listed) in _stored()}
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
     return found
+
+
+def _stored() -> ItemsView[str, Any]:
+    return json.loads(_file().read_text()).items()  # type: ignore[no-any-return]
 
 
 def _file() -> Path:
