@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
@@ -36,6 +36,7 @@ CONFIDENCE = 0.95
 NOTHING = 1e-12
 ANYTHING = (-math.inf, math.inf)
 Range = tuple[float, float]
+Wanted = Literal["below", "above", "zero"] | Range
 #: Named ranges: a difference below, above or equal to zero.
 _SIDES: Mapping[str, Range] = {
     "below": (-math.inf, -NOTHING), "above": (NOTHING, math.inf), "zero": (-NOTHING, NOTHING),
@@ -115,7 +116,7 @@ class ClaimComparison:
         cls,
         label: str,
         values: NDArray[Any],
-        wanted: Literal["below", "above", "zero"] | Range,
+        wanted: Wanted,
         *,
         possible: Range = ANYTHING,
         settles: bool = True,
@@ -265,6 +266,12 @@ def vote(findings: Mapping[Any, ClaimFinding]) -> Vote:
     return Vote(Verdict.NOT_MEASURED if missing else Verdict.UNDECIDED, counts)
 
 
+#: (evidence, basis) -> the comparisons of a claim.
+Compare = Callable[[E, Any], Sequence[ClaimComparison]]
+#: (evidence, basis) -> quantities: label, and one value per seed.
+Quantities = Callable[[E, Any], Iterable[tuple[str, NDArray[Any]]]]
+
+
 @dataclass(frozen=True)
 class Claim(Generic[E]):
     """Statement of a paper and its test."""
@@ -277,12 +284,29 @@ class Claim(Generic[E]):
     says: str
     #: Description of the comparisons.
     test: str
-    #: (evidence, basis) -> comparisons.
-    compare: Callable[[E, Any], Sequence[ClaimComparison]]
-    #: (evidence, basis) -> the numbers to show.
-    measured: Callable[[E, Any], str]
-    #: (evidence, findings by basis) -> explanation of the result.
-    comment: Callable[[E, Mapping[Any, ClaimFinding]], str]
+    #: The comparisons; see `every`.
+    compare: Compare[E]
+    #: (evidence, basis) -> the numbers to show; by default those that are compared.
+    measured: Callable[[E, Any], str] | None = None
+    #: Explanation of the result, or (evidence, findings by basis) -> the explanation.
+    comment: str | Callable[[E, Mapping[Any, ClaimFinding]], str] = ""
+
+    def finding(self, evidence: E, basis: Any) -> ClaimFinding:
+        """Test the claim on one basis."""
+        compared = self.compare(evidence, basis)
+        if self.measured is not None:
+            return judge(compared, self.measured(evidence, basis))
+        shown = (f"{each.label} {plus_minus(each.mean, each.half)}" for each in compared)
+        return judge(compared, "; ".join(shown))
+
+
+def every(*conditions: tuple[Quantities[E], Wanted]) -> Compare[E]:
+    """Return the comparisons of quantities with the range in which all of them must be."""
+    return lambda evidence, basis: [
+        ClaimComparison.of(label, values, wanted)
+        for quantities, wanted in conditions
+        for label, values in quantities(evidence, basis)
+    ]
 
 
 @dataclass(frozen=True)
@@ -332,15 +356,15 @@ def hold(claims: Sequence[Claim[E]], evidence: E, bases: Sequence[Any]) -> tuple
         findings = {}
         for basis in bases:
             try:
-                compared = claim.compare(evidence, basis)
-                findings[basis] = judge(compared, claim.measured(evidence, basis))
+                findings[basis] = claim.finding(evidence, basis)
             except NotMeasured as why:
                 findings[basis] = ClaimFinding(Verdict.NOT_MEASURED, f"not measured: {why}", ())
             except OutOfScope:
                 continue
         if findings:
-            comment = claim.comment(evidence, findings)
-            results.append(
-                ClaimResult(claim.id, claim.section, claim.says, claim.test, findings, comment)
-            )
+            comment = claim.comment
+            results.append(ClaimResult(
+                claim.id, claim.section, claim.says, claim.test, findings,
+                comment if isinstance(comment, str) else comment(evidence, findings),
+            ))  # fmt: skip
     return tuple(results)

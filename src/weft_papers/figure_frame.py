@@ -1,13 +1,16 @@
-"""Frames of the studies' figures: title, note and panels in one style."""
+"""What the figures of all studies share: title, note, panels, legend, and means with bands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
 
 def framed(title: str, notes: str, size: tuple[float, float], strip: float) -> Figure:
@@ -36,10 +39,7 @@ def with_panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels side by side, each with its title, and the axes of the panels.
 
-    Parameters
-    ----------
-    title, notes, size, strip
-        As for `framed`.
+    The other parameters are those of `framed`.
     """
     figure = framed(title, notes, size, strip)
     drawn = list(figure.subplots(1, len(panels), squeeze=False)[0])
@@ -49,3 +49,21 @@ def with_panels(
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     return figure, drawn
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int, fontsize: float) -> None:
+    """Add one legend for all panels, with the labels of the given one."""
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="lower center", bbox_to_anchor=(0.5, 0.045),
+        ncols=columns, fontsize=fontsize, frameon=False,
+    )  # fmt: skip
+
+
+def banded(
+    axes: Axes, x: ArrayLike, mean: ArrayLike, half: ArrayLike, color: str, alpha: float,
+    step: Any = None, **style: Any,
+) -> None:  # fmt: skip
+    """Draw a line of means with a band of the half widths of their intervals."""
+    axes.plot(x, mean, color=color, **style)
+    low, high = np.subtract(mean, half), np.add(mean, half)
+    axes.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0, step=step)

@@ -1,9 +1,10 @@
-"""Base class of studies: text and files from parts, tables and figures."""
+"""The skeleton of studies: claims and tables as text, files, and what is checked and counted."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
@@ -13,8 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import polars as pl
 from rich.console import Console, RenderableType
 
+from weft.core.arguments import whole_number
 from weft.core.columns import Column, write_table
+from weft.core.errors import InputError
 from weft.core.files import make_folder, write_text, write_with
+from weft.core.pool import check_processes
+from weft.core.registry import did_you_mean
+from weft_papers.claim_report import claims_by_choice, findings_frame, verdict_counts
+from weft_papers.claims import ClaimFinding, ClaimResult, NotMeasured, OutOfScope, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +38,8 @@ class ReportedStudy(ABC):
     width: ClassVar[int] = 120
     #: What `asked` and `done` count.
     counted: ClassVar[str] = "runs"
+    #: First words of the text.
+    title: ClassVar[str] = ""
     #: Name of a table -> its columns; the table is the attribute NAME_frame, or else NAME.
     columns: ClassVar[Mapping[str, Mapping[str, Column]]]
 
@@ -47,9 +56,23 @@ class ReportedStudy(ABC):
         """Number of runs completed before an interrupt; empty if complete."""
         return f"{self.done} of {self.asked} {self.counted}" if self.done < self.asked else ""
 
-    @abstractmethod
+    def how(self) -> str:
+        """Return one line with the parameters of the study."""
+        return f"partial, {self.partial}, interrupted: " if self.partial else ""
+
     def parts(self) -> Iterable[RenderableType]:
-        """Return the parts of the text: claims with measured values, and tables."""
+        """Yield the parts of the text: tables, and claims with measured values."""
+        yield f"{self.title}: {self.how()}\n"
+        yield from self.result_parts()
+        yield from self.claim_parts()
+
+    def result_parts(self) -> Iterable[RenderableType]:
+        """Return the parts of the text between its first line and the claims."""
+        return ()
+
+    def claim_parts(self) -> Iterable[RenderableType]:
+        """Return the parts of the text on the paper's claims."""
+        return ()
 
     @abstractmethod
     def figures(self) -> Iterable[tuple[str, Figure]]:
@@ -101,3 +124,104 @@ class ReportedStudy(ABC):
     def written(self, out: str | Path | None) -> Self:
         """Write the files to a folder, if one is given; return the study with their paths."""
         return self if out is None else replace(self, files=self.write(out))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ChoiceStudy(ReportedStudy):
+    """Study whose claims are tested under choices that the paper leaves open.
+
+    Its options are `seeds`, `figures`, `choices`, `quick` and `seed`; its points are runs of seed
+    0, which are repeated with each seed.
+    """
+
+    width = 150
+
+    #: The paper's claims with the findings under every choice, the headline choice first.
+    claims: tuple[ClaimResult, ...]
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """Table with one row per claim and choice."""
+        return findings_frame(self.columns["claims"], self.claims, "choice", "mean")
+
+    def claim_parts(self) -> Iterable[RenderableType]:
+        """Return the claims, each with its verdicts under all choices."""
+        return claims_by_choice(self.claims) if self.claims else ()
+
+    def how(self) -> str:
+        """Return one line with the parameters of the study."""
+        first, count = self.parameters["seed"], self.parameters["seeds"]
+        quick = ", quick" if self.parameters["quick"] else ""
+        return (
+            f"{super().how()}seeds {first} to {first + count - 1}{self.fewer_seeds()}{quick}; "
+            "mean and 95 % interval (Student t)"
+        )
+
+    def fewer_seeds(self) -> str:
+        """Return a note on figures with fewer seeds."""
+        return ""
+
+    def __repr__(self) -> str:
+        usual = self.claims_frame.unique("id", keep="first", maintain_order=True)
+        return f"{type(self).__name__}({verdict_counts(usual['verdict']) or 'no claims'})"
+
+
+def check_choice_study(
+    seeds: int, figures: Sequence[str], known: Iterable[str], seed: int, processes: int | None
+) -> None:
+    """Check the options of a `ChoiceStudy`; `known` are the names of all figures."""
+    if seeds < 2:
+        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
+    known = tuple(known)
+    if not figures:
+        raise InputError(f"expected one or more figures of {', '.join(known)}")
+    for name in figures:
+        if name not in known:
+            raise InputError(
+                f"unknown figure {name!r}{did_you_mean(name, known)}; expected some of "
+                f"{', '.join(known)}"
+            )
+    whole_number(seed, "the first seed")
+    check_processes(processes)
+
+
+def results_by_point(runs: Iterable[Any], measured: Iterable[Any]) -> dict[Any, list[Any]]:
+    """Return run with seed 0 -> the results of its seeds, None for those that are missing."""
+    known = {each.run: each for each in measured}
+    points: dict[Any, list[Any]] = {}
+    for run in runs:
+        points.setdefault(replace(run, seed=0), []).append(known.get(run))
+    return points
+
+
+def explained_choices(
+    fails: str = "", always: str | Callable[[Any], str] = "", *, undecided: bool = True
+) -> Callable[[Any, Mapping[Any, ClaimFinding]], str]:
+    """Return a comment that explains a result and lists the choices with another verdict.
+
+    Parameters
+    ----------
+    fails
+        Explanation if the claim does not hold with the first choice.
+    always
+        Explanation of any result, or a function of the evidence, which is left out if some
+        measurements are missing.
+    undecided
+        Whether `fails` also explains why the claim is undecided or cannot be told.
+    """
+
+    def comment(evidence: Any, findings: Mapping[Any, ClaimFinding]) -> str:
+        first = next(iter(findings.values())).verdict
+        others: dict[Verdict, list[str]] = {}
+        for choice, each in findings.items():
+            if each.verdict is not first:
+                others.setdefault(each.verdict, []).append(choice)
+        text = "; ".join(f"{verdict} with {', '.join(names)}" for verdict, names in others.items())
+        failed = first is not Verdict.HOLDS if undecided else first is Verdict.FAILS
+        parts = [fails] if failed else []
+        with suppress(NotMeasured, OutOfScope):
+            parts.append(always if isinstance(always, str) else always(evidence))
+        parts += [f"Other choices: {text}."] if text else []
+        return " ".join(filter(None, parts))
+
+    return comment

@@ -22,14 +22,9 @@ from weft_papers import paper
 from weft_papers.claim_report import CHOICE_COLUMNS
 from weft_papers.claims import ClaimResult, Verdict, hold
 from weft_papers.routing_keys import contention
+from weft_papers.routing_keys.claims import CLAIMS, RoutingKeysEvidence
 from weft_papers.routing_keys.contention import METHODS, Size, traffic
-from weft_papers.routing_keys.frames import (
-    CONTENTION_COLUMNS,
-    RUN_COLUMNS,
-    SUMMARY_COLUMNS,
-)
 from weft_papers.routing_keys.plots import STYLES
-from weft_papers.routing_keys.report import KeyStudy
 from weft_papers.routing_keys.runs import (
     APPLICATIONS,
     CHOICES,
@@ -48,8 +43,12 @@ from weft_papers.routing_keys.runs import (
     measure,
     study_runs,
 )
-from weft_papers.routing_keys.study import FIGURES, made, routing_keys
-from weft_papers.routing_keys.verdicts import CLAIMS, RoutingKeysEvidence
+from weft_papers.routing_keys.study import FIGURES, KeyStudy, made, routing_keys
+from weft_papers.routing_keys.tables import (
+    CONTENTION_COLUMNS,
+    RUN_COLUMNS,
+    SUMMARY_COLUMNS,
+)
 
 SEEDS = range(3)
 ONE = RoutingKeysRun("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)

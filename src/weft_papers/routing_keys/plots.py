@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from weft_papers.claims import interval
-from weft_papers.figure_frame import with_panels
+from weft_papers.figure_frame import banded, legend_below, with_panels
 from weft_papers.routing_keys.runs import PAPER, PAPERS, SMALL
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def figures(
     if len(contention):
         figure, (axes,) = _figure("Figure 4. Flows on the most loaded link", notes, [""])
         _draw_contention(axes, contention)
-        _legend(figure, axes)
+        legend_below(figure, axes, 4, 8)
         yield "figure-4", figure
     usual = summary.filter(pl.col("choice") == PAPER)
     for name, title in _TITLES.items():
@@ -74,7 +73,7 @@ def figures(
         for count, axes in zip(counts, panels, strict=True):
             _draw(axes, here.filter(pl.col("applications") == count), name == "9")
         panels[0].set_ylabel("largest communication time, ms")
-        _legend(figure, panels[0])
+        legend_below(figure, panels[0], 4, 8)
         yield f"figure-{name}", figure
     here = usual.filter(pl.col("figure") == "latency")
     if len(here):
@@ -85,7 +84,7 @@ def figures(
         for util, axes in zip(utils, panels, strict=True):
             _draw_latency(axes, here.filter(pl.col("utilization") == util))
         panels[0].set_ylabel("largest communication time, ms")
-        _legend(figure, panels[0])
+        legend_below(figure, panels[0], 4, 8)
         yield "latency", figure
 
 
@@ -93,23 +92,14 @@ def _figure(title: str, notes: str, panels: Sequence[str]) -> tuple[Figure, list
     return with_panels(title, notes, panels, (max(6.4, 3.8 * len(panels)), 5.2), 0.16)
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
-    figure.legend(
-        *axes.get_legend_handles_labels(), loc="lower center", bbox_to_anchor=(0.5, 0.045),
-        ncols=4, fontsize=8, frameon=False,
-    )  # fmt: skip
-
-
 def _line(
     axes: Axes, policy: str, x: Sequence[float], mean: Sequence[float], half: Sequence[float]
 ) -> None:
     label, colour, marker, line = STYLES[policy]
-    axes.plot(
-        x, mean, color=colour, marker=marker, markersize=5, label=label, linestyle=line,
+    banded(
+        axes, x, mean, half, colour, 0.2, marker=marker, markersize=5, label=label, linestyle=line,
         linewidth=1.5,
     )  # fmt: skip
-    low, high = np.array(mean) - half, np.array(mean) + half
-    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def _draw(axes: Axes, summary: pl.DataFrame, by_size: bool) -> None:

@@ -9,22 +9,23 @@ matters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.console import RenderableType
 
 from weft.core.arguments import whole_number
-from weft.core.errors import InputError
 from weft.core.files import make_folder
-from weft.core.pool import check_processes
-from weft.core.registry import did_you_mean
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_papers.claims import hold
 from weft_papers.paper_registry import paper
+from weft_papers.reported_study import ChoiceStudy, check_choice_study
 from weft_papers.routing_keys import contention
-from weft_papers.routing_keys.frames import contention_frame, runs_frame, summary_frame
-from weft_papers.routing_keys.report import KeyStudy
+from weft_papers.routing_keys.claims import CLAIMS, RoutingKeysEvidence
+from weft_papers.routing_keys.plots import figures as drawn
 from weft_papers.routing_keys.runs import (
     CHOICES,
     PAPER,
@@ -33,11 +34,49 @@ from weft_papers.routing_keys.runs import (
     measure,
     study_runs,
 )
-from weft_papers.routing_keys.verdicts import CLAIMS, RoutingKeysEvidence
+from weft_papers.routing_keys.tables import (
+    TABLES,
+    contention_frame,
+    contention_table,
+    runs_frame,
+    summary_frame,
+    time_tables,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
 #: Hosts of the largest network of figure 4, by default and in a quick study.
 MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyStudy(ChoiceStudy):
+    """Result of the study; `asked` and `done` count each network of figure 4 as a run."""
+
+    title = "Routing Keys on folded Clos networks"
+    columns = TABLES
+
+    #: Frames of the tables.
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    contention: pl.DataFrame
+
+    def fewer_seeds(self) -> str:
+        """Return a note on figure 9."""
+        seeds = self.parameters["seeds"]
+        return f", {max(5, seeds // 2)} of them in figure 9" if seeds > 5 else ""
+
+    def result_parts(self) -> Iterator[RenderableType]:
+        """Yield the tables of the figures."""
+        if len(self.contention):
+            yield contention_table(self.contention)
+        yield from time_tables(self.summary)
+
+    def figures(self) -> Iterable[tuple[str, Figure]]:
+        """Draw the paper's figures from the measured values."""
+        return drawn(self.summary, self.contention, self.how())
 
 
 @paper("routing-keys", aliases=("keys",))
@@ -90,7 +129,8 @@ def routing_keys(
         If it arrives before any run is complete.
     """
     seeds = (3 if quick else 5) if seeds is None else seeds
-    _check(seeds, figures, hosts, seed, processes)
+    check_choice_study(seeds, figures, FIGURES, seed, processes)
+    whole_number(hosts, "hosts", 400, 250_000)
     if out is not None:
         make_folder(out)  # fails before the computation
     numbers = range(seed, seed + seeds)
@@ -143,21 +183,3 @@ def made(
         asked=len(runs) + sizes,
         done=len(measured) + len(flows),
     )
-
-
-def _check(
-    seeds: int, figures: Sequence[str], hosts: int, seed: int, processes: int | None
-) -> None:
-    if seeds < 2:
-        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
-    if not figures:
-        raise InputError(f"expected one or more figures of {', '.join(FIGURES)}")
-    for name in figures:
-        if name not in FIGURES:
-            raise InputError(
-                f"unknown figure {name!r}{did_you_mean(name, FIGURES)}; expected some of "
-                f"{', '.join(FIGURES)}"
-            )
-    whole_number(hosts, "hosts", 400, 250_000)
-    whole_number(seed, "the first seed")
-    check_processes(processes)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft_papers.claims import (
-    Claim,
-    ClaimComparison,
-    ClaimFinding,
-    NotMeasured,
-    OutOfScope,
-    Range,
-    Verdict,
-    show,
-)
+from weft_papers.claims import Claim, NotMeasured, OutOfScope, Wanted, every, show
+from weft_papers.reported_study import explained_choices, results_by_point
 from weft_papers.routing_keys.contention import Size
 from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, RoutingKeysRun, RoutingKeysRunResult
 
@@ -32,8 +24,11 @@ LABELS = {
     "dmodk": "D-mod-K", "conga": "CONGA", "ark": "ARK", "nrk": "NRK", "ark-lowest": "ARK lowest",
 }  # fmt: skip
 _HIGHER = (GAIN, np.inf)
-Wanted = Literal["below", "above", "zero"] | Range
 Values = NDArray[np.float64]
+Labelled = list[tuple[str, Values]]
+#: Policies whose times are divided.
+Pairs = Sequence[tuple[str, str]]
+_OVER_KEYS = (("dmodk", "ark"), ("dmodk", "nrk"), ("conga", "ark"), ("conga", "nrk"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +53,8 @@ class RoutingKeysEvidence:
         seeds: Sequence[int],
     ) -> RoutingKeysEvidence:
         """Index the measurements; `runs` are all planned runs."""
-        every = {each.run: each for each in measured}
-        planned: dict[RoutingKeysRun, list[RoutingKeysRunResult | None]] = {}
-        for run in runs:
-            planned.setdefault(replace(run, seed=0), []).append(every.get(run))
-        complete = {
-            point: [each for each in here if each is not None]
-            for point, here in planned.items()
-            if None not in here
-        }
+        planned = results_by_point(runs, measured)
+        complete = {point: here for point, here in planned.items() if None not in here}
         times = {point: np.array([m.worst_us for m in here]) for point, here in complete.items()}
         means = {point: np.array([m.mean_us for m in here]) for point, here in complete.items()}
         contention: dict[tuple[int, str], Values] = {}
@@ -135,28 +123,7 @@ def where(point: RoutingKeysRun) -> str:
     return f"{point.applications} applications, {point.utilization:.0%}{size}"
 
 
-def _gains(
-    ev: RoutingKeysEvidence,
-    points: Iterable[RoutingKeysRun],
-    pairs: Iterable[tuple[str, str]],
-    wanted: Wanted,
-) -> list[ClaimComparison]:
-    """Compare the ratios of times of pairs of policies at points with a range, or with 1."""
-    less = 0.0 if isinstance(wanted, tuple) else 1.0
-    minus = " minus 1" if less else ""
-    return [
-        ClaimComparison.of(
-            f"{LABELS[other]} / {LABELS[ours]}{minus}, {where(point)}",
-            ev.gain(point, other, ours) - less, wanted,
-        )
-        for point in points
-        for other, ours in pairs
-    ]  # fmt: skip
-
-
-def _trail(
-    ev: RoutingKeysEvidence, points: Sequence[RoutingKeysRun], pairs: Iterable[tuple[str, str]]
-) -> str:
+def _trail(ev: RoutingKeysEvidence, points: Sequence[RoutingKeysRun], pairs: Pairs) -> str:
     """Format the ratios of times at points."""
     several = len({point.applications for point in points}) > 1
     names = [
@@ -174,78 +141,65 @@ def _trail(
     return f"{text} [{'applications, ' * several}utilization]"
 
 
-def _simple(
-    figure: str, pairs: Sequence[tuple[str, str]], wanted: Wanted, applications: int = 0,
-    lowest: bool = False,
-) -> dict[str, Callable[[RoutingKeysEvidence, Any], Any]]:  # fmt: skip
-    """Return the test of whether ratios of times are as wanted at the points of a figure."""
+def _gains(
+    figure: str, pairs: Pairs, wanted: Wanted, applications: int = 0, lowest: bool = False
+) -> dict[str, Any]:
+    """Return the test of ratios of times at the points of a figure; sides are those of 1."""
     policies = {policy for pair in pairs for policy in pair}
+    less = 0.0 if isinstance(wanted, tuple) else 1.0
 
     def points(ev: RoutingKeysEvidence, choice: str) -> list[RoutingKeysRun]:
         found = ev.points(figure, choice, policies, applications)
         least = min(each.utilization for each in found)
         return [each for each in found if not lowest or each.utilization == least]
 
+    def gains(ev: RoutingKeysEvidence, choice: str) -> Labelled:
+        return [
+            (f"{LABELS[other]} / {LABELS[ours]}{' minus 1' if less else ''}, {where(point)}",
+             ev.gain(point, other, ours) - less)
+            for point in points(ev, choice)
+            for other, ours in pairs
+        ]  # fmt: skip
+
     return {
-        "compare": lambda ev, choice: _gains(ev, points(ev, choice), pairs, wanted),
+        "compare": every((gains, wanted)),
         "measured": lambda ev, choice: _trail(ev, points(ev, choice), pairs),
     }
 
 
-_TWO_POINT_SEVEN = (("dmodk", "ark"), ("dmodk", "nrk"), ("conga", "ark"), ("conga", "nrk"))
-_FIGURES = ("6", "7", "8", "9")
+def _largest(ev: RoutingKeysEvidence, choice: str) -> list[tuple[str, Values, RoutingKeysRun]]:
+    """Return, for D-mod-K and CONGA, the largest mean ratio to ARK or NRK at any point.
 
-
-def _largest(
-    ev: RoutingKeysEvidence, choice: str, other: str
-) -> tuple[Values, RoutingKeysRun, str]:
-    """Return the largest mean ratio of a policy to ARK or NRK at any point.
-
-    Raises
-    ------
-    OutOfScope
-        If the study omits figure 7, where the paper has the largest.
+    It is out of scope if the study omits figure 7, where the paper has the largest.
     """
-    ev.points("7", choice, (other, "ark", "nrk"))
-    found = []
-    for figure in _FIGURES:
-        try:
-            points = ev.points(figure, choice, (other, "ark", "nrk"))
-        except OutOfScope:
-            continue
-        found += [(ev.gain(each, other, ours), each, ours)
-                  for each in points for ours in ("ark", "nrk")]  # fmt: skip
-    return max(found, key=lambda each: float(each[0].mean()))
-
-
-def _up_to(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
     result = []
     for other in ("dmodk", "conga"):
-        values, point, ours = _largest(ev, choice, other)
-        result.append(
-            ClaimComparison.of(
-                f"{LABELS[other]} / {LABELS[ours]}, figure {point.figure}, {where(point)}",
-                values, _HIGHER,
-            )
-        )  # fmt: skip
+        ev.points("7", choice, (other, "ark", "nrk"))
+        found = []
+        for figure in ("6", "7", "8", "9"):
+            with suppress(OutOfScope):
+                found += [
+                    (f"{LABELS[other]} / {LABELS[ours]}", ev.gain(each, other, ours), each)
+                    for each in ev.points(figure, choice, (other, "ark", "nrk"))
+                    for ours in ("ark", "nrk")
+                ]
+        result.append(max(found, key=lambda each: float(each[1].mean())))
     return result
 
 
-def _ends(ev: RoutingKeysEvidence, choice: str) -> list[tuple[RoutingKeysRun, RoutingKeysRun]]:
+def _ends(ev: RoutingKeysEvidence, choice: str) -> tuple[RoutingKeysRun, RoutingKeysRun]:
     """Return the points of figure 6 with the lowest and with the highest utilization."""
     points = sorted(ev.points("6", choice, ("dmodk", "nrk")), key=lambda each: each.utilization)
     if len(points) < 2:
         raise OutOfScope
-    return [(points[0], points[-1])]
+    return points[0], points[-1]
 
 
-def _falls(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
+def _falls(ev: RoutingKeysEvidence, choice: str) -> Labelled:
+    low, high = _ends(ev, choice)
     return [
-        ClaimComparison.of(
-            f"{LABELS[other]} / NRK at {low.utilization:.0%} minus at {high.utilization:.0%}",
-            ev.gain(low, other, "nrk") - ev.gain(high, other, "nrk"), "above",
-        )
-        for low, high in _ends(ev, choice)
+        (f"{LABELS[other]} / NRK at {low.utilization:.0%} minus at {high.utilization:.0%}",
+         ev.gain(low, other, "nrk") - ev.gain(high, other, "nrk"))
         for other in ("dmodk", "conga")
     ]  # fmt: skip
 
@@ -263,17 +217,14 @@ def _fewest_and_most(
     return [(sizes[low, util], sizes[high, util]) for util in utils]
 
 
-def _ahead(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
+def _ahead(ev: RoutingKeysEvidence, choice: str) -> Labelled:
     result = []
     for few, many in _fewest_and_most(ev, choice):
         gains = ev.gain(few, "ark", "nrk"), ev.gain(many, "ark", "nrk")
-        at = f"{few.utilization:.0%}"
         result += [
-            ClaimComparison.of(f"ARK / NRK minus 1, {where(many)}", gains[1] - 1, "above"),
-            ClaimComparison.of(
-                f"ARK / NRK with {many.applications} applications minus with "
-                f"{few.applications}, {at}", gains[1] - gains[0], "above",
-            ),
+            (f"ARK / NRK minus 1, {where(many)}", gains[1] - 1),
+            (f"ARK / NRK with {many.applications} applications minus with {few.applications}, "
+             f"{few.utilization:.0%}", gains[1] - gains[0]),
         ]  # fmt: skip
     return result
 
@@ -291,83 +242,51 @@ def _larger(
     return result
 
 
-def _faster(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
+def _faster(ev: RoutingKeysEvidence, choice: str) -> Labelled:
     return [
-        ClaimComparison.of(
-            f"{LABELS[policy]} at {large.size // KIB} KiB over {small.size // KIB} KiB minus 1, "
-            f"{large.applications} applications",
-            ev.time(large, policy) / ev.time(small, policy) - 1, "below",
-        )
+        (f"{LABELS[policy]} at {large.size // KIB} KiB over {small.size // KIB} KiB minus 1, "
+         f"{large.applications} applications", ev.time(large, policy) / ev.time(small, policy) - 1)
         for policy, small, large in _larger(ev, choice)
     ]  # fmt: skip
 
 
-def _sizes(ev: RoutingKeysEvidence, choice: str) -> tuple[list[int], int, int]:
+def _hosts(ev: RoutingKeysEvidence, choice: str) -> list[int]:
+    """Return the sizes of figure 4."""
     hosts = sorted({size for size, _ in ev.contention})
     if choice != PAPER or len(hosts) < 2:
         raise OutOfScope
-    return hosts, hosts[0], hosts[-1]
+    return hosts
 
 
-def _grows(ev: RoutingKeysEvidence, choice: str) -> list[ClaimComparison]:
-    hosts, first, last = _sizes(ev, choice)
-    growth = {
-        method: ev.contention[last, method] - ev.contention[first, method]
+def _grows(ev: RoutingKeysEvidence, choice: str) -> Labelled:
+    hosts = _hosts(ev, choice)
+    dmodk, nrk = (
+        ev.contention[hosts[-1], method] - ev.contention[hosts[0], method]
         for method in ("dmodk", "nrk")
-    }
-    between = f"{last:,} hosts minus at {first:,}"
+    )
+    between = f"{hosts[-1]:,} hosts minus at {hosts[0]:,}"
     return [
-        ClaimComparison.of(f"flows with D-mod-K at {between}", growth["dmodk"], "above"),
-        ClaimComparison.of(
-            f"growth of D-mod-K minus growth of NRK, {between}",
-            growth["dmodk"] - growth["nrk"], "above",
-        ),
-        *(
-            ClaimComparison.of(
-                f"flows with NRK minus D-mod-K, {size:,} hosts",
-                ev.contention[size, "nrk"] - ev.contention[size, "dmodk"], "below",
-            )
-            for size in hosts
-        ),
+        (f"flows with D-mod-K at {between}", dmodk),
+        (f"growth of D-mod-K minus growth of NRK, {between}", dmodk - nrk),
+    ]
+
+
+def _fewer(ev: RoutingKeysEvidence, choice: str) -> Labelled:
+    return [
+        (f"flows with NRK minus D-mod-K, {size:,} hosts",
+         ev.contention[size, "nrk"] - ev.contention[size, "dmodk"])
+        for size in _hosts(ev, choice)
     ]  # fmt: skip
 
 
 def _flows(ev: RoutingKeysEvidence, choice: str) -> str:
-    hosts, *_ = _sizes(ev, choice)
     return "; ".join(
         f"{LABELS[method]} "
-        + ", ".join(f"{show(ev.contention[size, method])} at {size:,}" for size in hosts)
+        + ", ".join(
+            f"{show(ev.contention[size, method])} at {size:,}" for size in _hosts(ev, choice)
+        )
         for method in ("dmodk", "nrk")
     )
-
-
-def _comment(
-    fails: str = "", more: Callable[[RoutingKeysEvidence], str] = lambda _: ""
-) -> Callable[[RoutingKeysEvidence, Mapping[Any, ClaimFinding]], str]:
-    """Return a function that explains a result and lists the choices with another verdict.
-
-    Parameters
-    ----------
-    fails
-        Explanation if the claim does not hold with the default choice.
-    more
-        Explanation from measurements; it is left out if some of them are missing.
-    """
-
-    def comment(ev: RoutingKeysEvidence, findings: Mapping[Any, ClaimFinding]) -> str:
-        first = next(iter(findings.values())).verdict
-        others: dict[Verdict, list[str]] = {}
-        for choice, each in findings.items():
-            if each.verdict is not first:
-                others.setdefault(each.verdict, []).append(choice)
-        text = "; ".join(f"{verdict} with {', '.join(names)}" for verdict, names in others.items())
-        parts = [fails] if fails and first is Verdict.FAILS else []
-        with suppress(NotMeasured, OutOfScope):
-            parts += [each for each in (more(ev),) if each]
-        parts += [f"Other choices: {text}."] if text else []
-        return " ".join(parts)
-
-    return comment
 
 
 def _means(ev: RoutingKeysEvidence) -> str:
@@ -399,97 +318,99 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
         "NRK keeps the most flows on a link low, while they increase with D-mod-K",
         "D-mod-K grows from the smallest to the largest size, by more than NRK, and NRK is below "
         "it at every size",
-        _grows, _flows, _comment(),
+        every((_grows, "above"), (_fewer, "below")), _flows, explained_choices(),
     ),
     Claim(
         "conga-worse", "IV-C, fig. 6",
         "CONGA does worse than D-mod-K, because it reacts to congestion that has passed",
         "CONGA / D-mod-K above 1 at every utilization",
-        **_simple("6", (("conga", "dmodk"),), "above"), comment=_comment(),
+        **_gains("6", (("conga", "dmodk"),), "above"), comment=explained_choices(),
     ),
     Claim(
         "ark-better", "IV-C, fig. 6",
         "ARK does better than D-mod-K and CONGA",
         "D-mod-K / ARK and CONGA / ARK above 1 at every utilization",
-        **_simple("6", (("dmodk", "ark"), ("conga", "ark")), "above"), comment=_comment(),
+        **_gains("6", (("dmodk", "ark"), ("conga", "ark")), "above"), comment=explained_choices(),
     ),
     Claim(
         "nrk-best", "IV-C, fig. 6",
         "NRK has the shortest communication times at all utilizations",
         "D-mod-K, CONGA and ARK / NRK above 1 at every utilization",
-        **_simple("6", (("dmodk", "nrk"), ("conga", "nrk"), ("ark", "nrk")), "above"),
-        comment=_comment(),
+        **_gains("6", (("dmodk", "nrk"), ("conga", "nrk"), ("ark", "nrk")), "above"),
+        comment=explained_choices(),
     ),
     Claim(
         "low-utilization", "IV-C, fig. 6",
         "The improvements are largest at low utilization",
         "D-mod-K / NRK and CONGA / NRK at the lowest utilization above those at the highest",
-        _falls,
-        lambda ev, choice: _trail(
-            ev, _ends(ev, choice)[0], (("dmodk", "nrk"), ("conga", "nrk"))
-        ),
-        _comment(),
+        every((_falls, "above")),
+        lambda ev, choice: _trail(ev, _ends(ev, choice), (("dmodk", "nrk"), ("conga", "nrk"))),
+        explained_choices(),
     ),
     Claim(
         "gain-2.7", "IV-C, fig. 7(a)",
         "With 2 applications at 10 % utilization ARK and NRK are 2.7 times faster than D-mod-K "
         "and CONGA",
         f"D-mod-K and CONGA / ARK and NRK at least {GAIN}",
-        **_simple("7", _TWO_POINT_SEVEN, _HIGHER, 2, lowest=True), comment=_comment(),
+        **_gains("7", _OVER_KEYS, _HIGHER, 2, lowest=True), comment=explained_choices(),
     ),
     Claim(
         "gain-up-to-2.7", "abstract",
         "Communication is up to 2.7 times faster than with D-mod-K and CONGA",
         f"largest mean of D-mod-K and of CONGA / ARK or NRK in figures 6 to 9 at least {GAIN}",
-        _up_to,
+        every((
+            lambda ev, choice: [
+                (f"{label}, figure {point.figure}, {where(point)}", values)
+                for label, values, point in _largest(ev, choice)
+            ], _HIGHER,
+        )),
         lambda ev, choice: "; ".join(
-            f"{LABELS[other]} / {LABELS[ours]} {show(values)} (figure {point.figure}, "
-            f"{where(point)})"
-            for other in ("dmodk", "conga")
-            for values, point, ours in (_largest(ev, choice, other),)
+            f"{label} {show(values)} (figure {point.figure}, {where(point)})"
+            for label, values, point in _largest(ev, choice)
         ),
-        _comment(),
+        explained_choices(),
     ),
     Claim(
         "few-applications", "IV-C, fig. 7(a)",
         "With 2 applications the improvement of NRK over ARK is negligible",
         f"ARK / NRK at most {1 + NEGLIGIBLE} at every utilization",
-        **_simple("7", (("ark", "nrk"),), (-np.inf, 1 + NEGLIGIBLE), 2), comment=_comment(),
+        **_gains("7", (("ark", "nrk"),), (-np.inf, 1 + NEGLIGIBLE), 2), comment=explained_choices(),
     ),
     Claim(
         "many-applications", "IV-C, fig. 7(b, c)",
         "With more applications NRK improves more and more on ARK",
         "ARK / NRK with 32 applications above 1, and above that with 2, at every utilization",
-        _ahead,
+        every((_ahead, "above")),
         lambda ev, choice: _trail(
             ev, [point for pair in _fewest_and_most(ev, choice) for point in pair],
             (("ark", "nrk"),),
         ),
-        _comment(),
+        explained_choices(),
     ),
     Claim(
         "single-size", "IV-C, fig. 8",
         "With messages of one size D-mod-K is comparable to ARK",
         f"D-mod-K / ARK from {1 - CLOSE} to {1 + CLOSE} at every point",
-        **_simple("8", (("dmodk", "ark"),), (1 - CLOSE, 1 + CLOSE)), comment=_comment(_ONE_SIZE),
+        **_gains("8", (("dmodk", "ark"),), (1 - CLOSE, 1 + CLOSE)),
+        comment=explained_choices(_ONE_SIZE, undecided=False),
     ),
     Claim(
         "single-size-nrk", "IV-C, fig. 8",
         "With messages of one size NRK still has an advantage",
         "D-mod-K / NRK above 1 at every point",
-        **_simple("8", (("dmodk", "nrk"),), "above"), comment=_comment(),
+        **_gains("8", (("dmodk", "nrk"),), "above"), comment=explained_choices(),
     ),
     Claim(
         "larger-messages", "IV-C, fig. 9",
         "The same data in larger messages is expected to take less time: there are fewer barriers",
         "time with the largest size below that with the smallest, for each policy and number of "
         "applications",
-        _faster,
+        every((_faster, "below")),
         lambda ev, choice: "; ".join(
             f"{LABELS[policy]} {show(ev.time(large, policy) / ev.time(small, policy))} with "
             f"{large.applications}"
             for policy, small, large in _larger(ev, choice)
         ),
-        _comment(_LARGER, _means),
+        explained_choices(_LARGER, _means, undecided=False),
     ),
 )  # fmt: skip
