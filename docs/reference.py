@@ -238,6 +238,7 @@ _SOURCES = {
     "weft.sim.static": "Static level",
     "weft.sim.static.phases": "Static level, workloads",
     "weft.sim.sweep": "weft sweep",
+    "weft.sim.sweep.flits": "Flit level",
     "weft_papers": "Studies of papers",
     "weft_papers.contention": "Study contention-model",
     "weft_papers.kns": "Study kns-infiniband",

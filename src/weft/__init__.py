@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         Load,
         Router,
         simulate_flits,
-        sweep_flits,
     )
     from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from weft.sim.static.loads import link_loads
     from weft.sim.static.multipath import Scheme, multipath_loads
     from weft.sim.static.phases import StaticWorkload
-    from weft.sim.sweep import saturation_load, sweep
+    from weft.sim.sweep import saturation_load, sweep, sweep_flits
     from weft.study.experiment import perform, read_experiment
     from weft.subnet.live.subnet import live
     from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
@@ -97,7 +96,7 @@ _HOMES = {
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
     "weft.sim.flit": (
-        "FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits", "sweep_flits",
+        "FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits",
     ),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.common.progress": ("StopRun",),
@@ -114,7 +113,7 @@ _HOMES = {
     "weft.sim.static.loads": ("link_loads",),
     "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
     "weft.sim.static.phases": ("StaticWorkload",),
-    "weft.sim.sweep": ("saturation_load", "sweep"),
+    "weft.sim.sweep": ("saturation_load", "sweep", "sweep_flits"),
     "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
     "weft.workload.apps": ("application_workload",),
     "weft.workload.collectives": ("collective_on", "collective_workload"),

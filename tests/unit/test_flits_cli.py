@@ -13,7 +13,7 @@ from tests.unit.test_booksim import TORUS
 import weft
 from weft import Load, Router
 from weft.cli import main
-from weft.sim.flit.sweep import TRAFFIC_COLUMNS
+from weft.sim.sweep.flits import TRAFFIC_COLUMNS
 
 SHORT = ("--warmup", "200", "--measure", "800")
 

@@ -17,9 +17,9 @@ from weft.core.errors import InputError, NotApplicable
 from weft.report.load_curves import load_curves, write_load_curves
 from weft.sim.packet import Hardware
 from weft.sim.sweep import SATURATION_COLUMNS, SWEEP_COLUMNS, saturation_load, sweep
-from weft.sim.sweep import loads as sweeps
-from weft.sim.sweep.loads import ends_first
-from weft.sim.sweep.settings import LoadStudy, TrafficSettings, resolved
+from weft.sim.sweep import settings as sweeps
+from weft.sim.sweep.series import ends_first
+from weft.sim.sweep.settings import LoadSeries, TrafficSettings, resolved
 
 #: Four hosts and two uplinks per leaf: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
 TREE = "xgft:2;4,4;1,2"
@@ -437,4 +437,4 @@ def test_figures_without_results_are_refused_and_equal_figures_are_equal_files(
 
 def test_settings_are_checked_before_routing(tree) -> None:
     with pytest.raises(InputError, match="may be an empty list"):
-        LoadStudy.of(tree, [], "flow", None, None, 0, {})
+        LoadSeries.of(tree, [], "flow", None, None, 0, {})

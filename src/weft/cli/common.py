@@ -30,6 +30,8 @@ from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
+#: Suffixes of files of tables.
+TABLES = (".csv", ".parquet")
 #: Seconds of compilation after which a message is printed.
 PATIENCE_S = 3.0
 

@@ -23,6 +23,7 @@ from weft.advice.comparison import (
 )
 from weft.cli.common import (
     ALL_HOSTS,
+    TABLES,
     FabricArgument,
     JudgedOptions,
     Whole,
@@ -100,9 +101,7 @@ def compare_command(
     Prints the engines, best first, and why other engines do not fit. The exit status is 1 if no
     engine gives valid routes.
     """
-    check_files(
-        ("--report", report, ()), ("--table", table, (".csv", ".parquet")), ("--roots", roots, ())
-    )
+    check_files(("--report", report, ()), ("--table", table, TABLES), ("--roots", roots, ()))
     chosen = tuple(name for text in engines for name in split_names(text))
     wanted = tuple(name for text in patterns for name in split_names(text))
     with announced_compile(kind="compare"):

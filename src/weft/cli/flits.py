@@ -12,65 +12,48 @@ import polars as pl
 from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from weft.cli.common import (
     ALL_HOSTS,
     JudgedOptions,
     Whole,
     announced_compile,
-    check_files,
     console,
     is_booksim,
 )
 from weft.cli.machine_output import emit
-from weft.cli.options import in_flags, options_of, split_names
-from weft.cli.sweep import TABLES, watched
+from weft.cli.options import options_of
+from weft.cli.series import (
+    NO_RESULT,
+    USUAL,
+    SeriesOptions,
+    each_name,
+    heading,
+    interrupted,
+    show_runs,
+    watched,
+)
 from weft.core.arguments import whole_number
-from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import convert
 from weft.core.settings import settings
-from weft.core.signals import ended_by
 from weft.fabrics import Fabric
-from weft.report.load_curves import SUFFIXES, write_load_curves
+from weft.report.load_curves import SUFFIXES
 from weft.routing import route
 from weft.sim.flit import FlitTraffic, Load, Router
 from weft.sim.flit.booksim import BookSimRun, read_booksim
 from weft.sim.flit.router import MOST_CYCLES, parse_router
 from weft.sim.flit.run import LONGEST_DRAIN
-from weft.sim.flit.sweep import run_loads, unusual
+from weft.sim.methods import USUAL_ENGINE
 from weft.sim.options import RunSettings
-from weft.sim.sweep.settings import USUAL_ENGINE, loads_of
-
-#: Exit status when no run has a result, or one deadlocks.
-NO_RESULT = 1
+from weft.sim.sweep.flits import TRAFFIC_COLUMNS, FlitSeries, unusual
+from weft.sim.sweep.series import table as as_table
+from weft.sim.sweep.settings import loads_of
 
 _LOAD = settings(Load)
 _ROUTER = [item for item in settings(RunSettings) if item.field == "router"]
-_Options: Any = options_of(
+FlitsOptions: Any = options_of(
     "FlitsOptions", [*_ROUTER, *(item for item in _LOAD if item.field != "rate")]
 )
-
-
-class FlitsOptions(_Options):  # type: ignore[misc]
-    """Options of the traffic and of the routers."""
-
-    def load(self, usual: Load) -> Load:
-        """Return the traffic: the given options, and otherwise the usual ones."""
-        given = {
-            item.field: convert(self.value(name), item.hint, item.flag)
-            for name, item in self.items.items()
-            if item in _LOAD and self.is_given(name)
-        }
-        return _in_range(usual, **given)
-
-    def routers(self, usual: Router) -> Router:
-        """Return the settings of routers: the given ones, and otherwise the usual ones."""
-        try:
-            return replace(usual, **parse_router(self.value("router")))  # type: ignore[arg-type]
-        except InputError as error:
-            raise InputError(f"--router: {error.message}") from None
 
 
 DEFAULT = FlitsOptions()
@@ -92,23 +75,7 @@ def flits_command(
             "them."
         ),
     ],
-    routing: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--routing", "--routings"],
-            help="Routing by coordinates, with options ('weft list routings'). Repeatable.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
-    engine: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--engine", "--engines"],
-            help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
-            "minhop, or none if a routing is given.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
+    series: SeriesOptions = USUAL,
     policy: Annotated[
         tuple[str, ...],
         Parameter(
@@ -149,20 +116,9 @@ def flits_command(
             "and warn of them."
         ),
     ] = False,
-    processes: Annotated[
-        Whole | None,
-        Parameter(help="Number of worker processes. Default: one per core if that is faster."),
-    ] = None,
-    plot: Annotated[
-        Path | None, Parameter(help="Draw load-latency curves to this .png, .svg or .pdf file.")
-    ] = None,
     congestion_matrix: Annotated[
         Path | None,
         Parameter(help="Draw where packets of the only run wait to this .png, .svg or .pdf file."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
     options: JudgedOptions = ALL_HOSTS,
 ) -> int:
@@ -172,11 +128,7 @@ def flits_command(
     replace settings of a configuration file. The exit status is 1 if no run has a result, or a run
     deadlocks.
     """
-    check_files(
-        ("--plot", plot, tuple(SUFFIXES)),
-        ("--congestion-matrix", congestion_matrix, tuple(SUFFIXES)),
-        ("--output", output, TABLES),
-    )
+    series.check(("--congestion-matrix", congestion_matrix, SUFFIXES))
     out = console()
     config = None
     if is_booksim(source):
@@ -189,15 +141,17 @@ def flits_command(
     elif changes or lenient:
         what = f"{changes[0]!r}" if changes else "--lenient"
         raise InputError(f"{what} requires a configuration file of BookSim, not {source}")
-    load = chosen.load(config.load if config else Load())
-    router = chosen.routers(config.router if config else Router())
-    wanted = [each for text in loads for each in loads_of(text, "--load")] or [load.rate]
-    for each in wanted:
-        _in_range(load, rate=each)
-    names, engines, policies = (
-        [name for text in texts for name in split_names(text)]
-        for texts in (routing, engine, policy)
-    )
+    usual = config.load if config else Load()
+    texts = [each for text in loads for each in loads_of(text, "--load")] or [usual.rate]
+    traffic = [chosen.build(Load, **(usual.table() | {"rate": rate})) for rate in texts]
+    wanted, load = [each.rate for each in traffic], traffic[0]
+    try:
+        words = parse_router(chosen.value("router"))
+        router = replace(config.router if config else Router(), **words)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"--router: {error.message}") from None
+    engines, names = series.names
+    policies = each_name(policy)
     if congestion_matrix is not None and (
         max(len(wanted), len(names + engines), len(policies)) > 1
     ):
@@ -221,32 +175,28 @@ def flits_command(
                 engines = [USUAL_ENGINE]
             routes, unfit = _routes(loaded, engines, names)
         delays: Any = 1 if config is None else config.latencies(loaded)
+        runs = FlitSeries.of(
+            loaded, routes, load, router, delays if latency is None else latency,
+            policies or None, drain,
+        )  # fmt: skip
         with watched("runs") as progress:
-            table, result = run_loads(
-                loaded, routes, loads=wanted, load=load, router=router, policy=policies or None,
-                latency=delays if latency is None else latency, drain=drain, processes=processes,
-                progress=progress, whole=congestion_matrix is not None,
-            )  # fmt: skip
+            whole = congestion_matrix is not None
+            rows = runs.run(wanted, series.processes, progress, whole=whole)
+    table = as_table(TRAFFIC_COLUMNS, rows)
     if config:
         out.print(f"{escape(config.file)}: channels {config.channels}, cycles", soft_wrap=True)
     show(table, load, unusual(router), out)
     for name, reason in unfit.items():
         out.print(escape(f"{name}: does not fit: {reason}"), soft_wrap=True)
     emit(loads=table, refusals=unfit, notes=list(config.notes) if config else [])
-    if output is not None:
-        write_table(table, output)
     known = table.filter(pl.col("status") == "complete")
-    if plot is not None and known["latency_mean_cycles"].is_not_null().any():
-        write_load_curves(table, plot)
-        out.print(f"plot: {escape(str(plot))}")
-    if congestion_matrix is not None and result is not None:
-        _draw(result, congestion_matrix)
+    drawn = known["latency_mean_cycles"].is_not_null().any()
+    series.write(table, [table] if drawn else [], out)
+    if congestion_matrix is not None and "result" in rows[0]:
+        _draw(rows[0]["result"], congestion_matrix)
         out.print(f"congestion matrix: {escape(str(congestion_matrix))}")
     if "interrupted" in table["status"]:
-        word, status = ended_by()
-        left = len(table) - len(known)
-        print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
-        return status
+        return interrupted(len(table) - len(known), len(table))
     return NO_RESULT if known.is_empty() or (known["deadlock"] != "").any() else 0
 
 
@@ -264,14 +214,6 @@ def _read(source: str, changes: tuple[str, ...], *, lenient: bool) -> BookSimRun
         kind = "weft: warning" if note in config.replaced else "note"
         print(f"{kind}: {note}", file=sys.stderr)
     return config
-
-
-def _in_range(load: Load, **given: Any) -> Load:
-    """Return the traffic with other settings; errors name the options."""
-    try:
-        return replace(load, **given)
-    except InputError as error:
-        raise InputError(in_flags(error.message, _LOAD)) from None
 
 
 def _routes(
@@ -293,13 +235,6 @@ def _routes(
 # -- output ----------------------------------------------------------------------------------------
 
 
-def _heading(row: Mapping[str, Any]) -> str:
-    if row["engine"] is None:
-        return f"routing {row['routing']}"
-    usual = row["policy"] in (None, "deterministic")
-    return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
-
-
 def _number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
@@ -317,8 +252,8 @@ def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
         The settings of routers that were asked for, as text.
     """
     first = frame.row(0, named=True)
-    several = len({_heading(row) for row in frame.iter_rows(named=True)}) > 1
-    alone = "" if several else f", {_heading(first)}"
+    several = len({heading(row) for row in frame.iter_rows(named=True)}) > 1
+    alone = "" if several else f", {heading(first)}"
     size = f"packets of {load.size_text} flit{'s' * (load.largest > 1)}"
     size += f", replies of {load.reply:,}" * (load.reply > 0)
     lines = [
@@ -328,46 +263,31 @@ def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
     if router != "usual":
         lines += [f"routers: {router}"]
     out.print(escape("\n".join(lines)), soft_wrap=True)
-    table = Table(
-        title="flits per cycle and endpoint; latencies in cycles, ± 95 % intervals",
-        title_justify="left",
+    show_runs(
+        frame,
+        ("offered", "accepted", "±", "latency", "±", "network", "median", "p99", "hops", "packets"),
+        _cells,
+        lambda row: row["settled"] is False,
+        lambda part: _summary(part, router),
+        out,
+        "flits per cycle and endpoint; latencies in cycles, ± 95 % intervals",
     )
-    if several:
-        table.add_column("engine", overflow="fold")
-    for name in (
-        "offered", "accepted", "±", "latency", "±", "network", "median", "p99", "hops", "packets",
-    ):  # fmt: skip
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    last = None
-    for row in frame.filter(pl.col("status") != "does not fit").iter_rows(named=True):
-        heading = _heading(row)
-        if last not in (None, heading):
-            table.add_section()
-        named = [escape(heading) if heading != last else ""] if several else []
-        last = heading
-        cells = [_number(row["load"], 3), *9 * ["-"], escape(row["status"])]
-        if row["status"] == "complete":
-            cells = [
-                _number(row["offered_load"], 3), _number(row["accepted_load"], 3),
-                _number(row["accepted_ci95"], 4), _number(row["latency_mean_cycles"]),
-                _number(row["latency_ci95_cycles"]), _number(row["network_latency_mean_cycles"]),
-                _number(row["latency_p50_cycles"], 0), _number(row["latency_p99_cycles"], 0),
-                _number(row["hops"], 2), f"{row['packets']:,}",
-                "settled" if row["settled"] else escape(row["why"]),
-            ]  # fmt: skip
-        table.add_row(*named, *cells, style="red" if row["settled"] is False else None)
-    out.print(table)
-    for _, part in frame.group_by("engine", "policy", "routing", maintain_order=True):
-        for line in _summary(part, router):
-            out.print(escape(f"{_heading(part.row(0, named=True))}: {line}"), soft_wrap=True)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a run."""
+    return [
+        _number(row["offered_load"], 3), _number(row["accepted_load"], 3),
+        _number(row["accepted_ci95"], 4), _number(row["latency_mean_cycles"]),
+        _number(row["latency_ci95_cycles"]), _number(row["network_latency_mean_cycles"]),
+        _number(row["latency_p50_cycles"], 0), _number(row["latency_p99_cycles"], 0),
+        _number(row["hops"], 2), f"{row['packets']:,}",
+        "settled" if row["settled"] else escape(row["why"]),
+    ]  # fmt: skip
 
 
 def _summary(part: pl.DataFrame, router: str) -> Iterator[str]:
     """Yield a summary of the runs of one routing."""
-    reason = part.filter(pl.col("status") == "does not fit")["reason"]
-    if len(reason):
-        yield f"does not fit: {reason[0]}"
     known = part.filter(pl.col("status") == "complete")
     if len(known) > 1:
         settled, others = (

@@ -33,7 +33,7 @@ class GivenOptions:
         return value if item.option.means is None else item.option.means
 
     def build(self, kind: type[T], **more: Any) -> T:
-        """Return an instance of a settings class, from given options and more settings."""
+        """Return an instance of a settings class, from given options and, below them, others."""
         items = settings(kind)
         given = {
             item.field: convert(self.value(name), item.hint, item.flag)
@@ -41,7 +41,7 @@ class GivenOptions:
             if item in items and self.is_given(name)
         }
         try:
-            return kind(**more, **given)
+            return kind(**{**more, **given})
         except InputError as error:
             raise InputError(in_flags(error.message, items)) from None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,28 +10,33 @@ import polars as pl
 from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.cli.common import (
     ALL_HOSTS,
+    TABLES,
     FabricArgument,
     JudgedOptions,
-    Whole,
     announced_compile,
-    check_files,
     console,
 )
 from weft.cli.machine_output import emit
-from weft.cli.options import options_of, split_names
+from weft.cli.options import options_of
+from weft.cli.series import (
+    NO_RESULT,
+    USUAL,
+    SeriesOptions,
+    heading,
+    interrupted,
+    load_text,
+    show_runs,
+    watched,
+)
 from weft.cli.simulate_options import WORDS
-from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.settings import settings
-from weft.core.signals import ended_by
 from weft.kernels.flow import engine as flow_engine
-from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.flit import Router
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
@@ -42,12 +45,6 @@ from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
 from weft.sim.sweep.settings import OWN, loads_of
 from weft.study.experiment.run_level import duration
-
-#: Exit status when no run has a result.
-NO_RESULT = 1
-#: Suffixes of table files.
-TABLES = (".csv", ".parquet")
-
 
 #: Settings of the traffic and of runs, except those that a sweep sets for each run.
 _SETTINGS = [
@@ -90,23 +87,7 @@ def sweep_command(
     fabric: FabricArgument,
     /,
     *,
-    engine: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--engine", "--engines"],
-            help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
-            "minhop, or none if a routing is given.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
-    routing: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--routing", "--routings"],
-            help="Routing by coordinates of the flit level, with options. Repeatable.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
+    series: SeriesOptions = USUAL,
     loads: Annotated[
         str,
         Parameter(
@@ -122,17 +103,6 @@ def sweep_command(
     level: Annotated[
         Literal["packet", "flow", "flit"], Parameter(help="Level of detail.")
     ] = "packet",
-    processes: Annotated[
-        Whole | None,
-        Parameter(help="Number of worker processes. Default: one per core if that is faster."),
-    ] = None,
-    plot: Annotated[
-        Path | None, Parameter(help="Draw load-latency curves to this .png, .svg or .pdf file.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
-    ] = None,
     also: Annotated[
         tuple[Path, ...],
         Parameter(help="Table of an earlier sweep to draw in the same plot. Repeatable."),
@@ -144,59 +114,44 @@ def sweep_command(
     Sources inject at random times, independent of arrivals (open loop). Saturated loads are marked;
     their latency depends on the length of the run. The exit status is 1 if no run has a result.
     """
-    _check_files(plot, output, also)
+    series.check()
+    for path in also:
+        if path.suffix.lower() not in TABLES:
+            raise InputError(f"--also {path}: expected a name that ends in {' or '.join(TABLES)}")
+    if also and series.plot is None:
+        raise InputError("--also requires --plot FILE")
     wanted = loads_of(loads, "--load")
-    given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
-    engines, routings = (
-        [name for text in texts for name in split_names(text)] or None
-        for texts in (engine, routing)
-    )
-    given["routing"] = routings
+    engines, routings = (names or None for names in series.names)
+    given = {
+        "level": level, "routing": routings, "processes": series.processes, **chosen.given(level),
+    }  # fmt: skip
     workers = {"flow": lambda: flow_engine.run, "packet": packet_loop}.get(level)
     with announced_compile(workers and workers()):
         loaded = options.load(fabric)
         with watched("runs") as progress:
-            table = sweep(
-                loaded, engines, loads=wanted, processes=processes, progress=progress, **given
-            )
+            table = sweep(loaded, engines, loads=wanted, progress=progress, **given)
         out = console()
         show(table, out)
         emit(loads=table)
-        if output is not None:
-            write_table(table, output)
-        results = table.filter(pl.col("offered_load").is_not_null())
-        if plot is not None and len(results):
-            write_load_curves([table, *earlier], plot)
-            out.print(f"plot: {escape(str(plot))}")
+        has_result = table["offered_load"].is_not_null().any()
+        series.write(table, [table, *earlier] if has_result else [], out)
         finished = "interrupted" not in table["status"]
         if saturation is not None and finished:
             with watched("searches") as progress:
                 limits = saturation_load(
                     loaded, engines, resolution=saturation, highest=max(*wanted, 1.0),
-                    processes=processes, progress=progress, **given,
+                    progress=progress, **given,
                 )  # fmt: skip
             show_saturation(limits, out)
             emit(saturation=limits)
             finished = "interrupted" not in limits["status"]
     if not finished:
-        word, status = ended_by()
-        left = int((table["status"] == "interrupted").sum())
-        print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
-        return status
-    return 0 if len(results) else NO_RESULT
+        return interrupted(int((table["status"] == "interrupted").sum()), len(table))
+    return 0 if has_result else NO_RESULT
 
 
 # -- input -----------------------------------------------------------------------------------------
-
-
-def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...]) -> None:
-    check_files(("--plot", plot, tuple(SUFFIXES)), ("--output", output, TABLES))
-    for path in also:
-        if path.suffix.lower() not in TABLES:
-            raise InputError(f"--also {path}: expected a name that ends in {' or '.join(TABLES)}")
-    if also and plot is None:
-        raise InputError("--also requires --plot FILE")
 
 
 def _parsed(name: str, words: tuple[str, ...]) -> Hardware | Router:
@@ -235,17 +190,6 @@ def _time(value: float | None) -> str:
     return "-" if value is None else duration(value)
 
 
-def _load(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _heading(row: Mapping[str, Any]) -> str:
-    if row["engine"] is None:
-        return f"routing {row['routing']}"
-    usual = row["policy"] in (None, "deterministic")
-    return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
-
-
 def show(frame: pl.DataFrame, out: Console) -> None:
     """Print a sweep: its settings, a row for each load, and the saturation of each engine.
 
@@ -267,46 +211,24 @@ def show(frame: pl.DataFrame, out: Console) -> None:
         ),
         soft_wrap=True,
     )
-    table = Table()
-    several = len({_heading(row) for row in frame.iter_rows(named=True)}) > 1
-    if several:
-        table.add_column("engine", overflow="fold")
-    for name in ("offered", "accepted", "mean", "±", "median", "p95", "p99", "p99.9", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    last = None
-    for row in frame.filter(pl.col("status") != "does not fit").iter_rows(named=True):
-        heading = _heading(row)
-        if last not in (None, heading):
-            table.add_section()
-        named = [escape(heading) if heading != last else ""] if several else []
-        last = heading
-        if row["offered_load"] is None:
-            cells = [_load(row["load"]), *8 * ["-"], escape(row["status"])]
-        else:
-            at_least = ">" if row["censored"] else ""
-            cells = [
-                _load(row["offered_load"]),
-                _load(row["accepted_load"]),
-                at_least + _time(row["latency_mean_ns"]),
-                _time(row["latency_ci95_ns"]),
-                *(_time(row[f"latency_{part}_ns"]) for part in ("p50", "p95", "p99", "p99_9")),
-                _time(row["latency_max_ns"]),
-                escape(row["notes"]),
-            ]
-        table.add_row(*named, *cells, style="red" if row["saturated"] else None)
-    out.print(table)
-    for _, part in frame.group_by("engine", "policy", "routing", maintain_order=True):
-        heading = _heading(part.row(0, named=True))
-        for line in _summary(part):
-            out.print(escape(f"{heading}: {line}"), soft_wrap=True)
+    heads = ("offered", "accepted", "mean", "±", "median", "p95", "p99", "p99.9", "max")
+    show_runs(frame, heads, _cells, lambda row: bool(row["saturated"]), _summary, out)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a run."""
+    return [
+        load_text(row["offered_load"]),
+        load_text(row["accepted_load"]),
+        (">" if row["censored"] else "") + _time(row["latency_mean_ns"]),
+        _time(row["latency_ci95_ns"]),
+        *(_time(row[f"latency_{part}_ns"]) for part in ("p50", "p95", "p99", "p99_9", "max")),
+        escape(row["notes"]),
+    ]
 
 
 def _summary(part: pl.DataFrame) -> Iterator[str]:
     """Yield a summary of the runs of one engine and policy."""
-    unfit = part.filter(pl.col("status") == "does not fit")
-    if len(unfit):
-        yield f"does not fit: {unfit['reason'][0]}"
     known = part.filter(pl.col("saturated").is_not_null())
     if len(known):
         past = known.filter(pl.col("saturated"))["offered_load"].to_list()
@@ -337,27 +259,12 @@ def show_saturation(frame: pl.DataFrame, out: Console) -> None:
     for row in frame.iter_rows(named=True):
         reason = "" if row["reason"] is None else f"{row['status']}: {row['reason']}"
         table.add_row(
-            escape(_heading(row)),
-            *(_load(row[name]) for name in ("sustained_load", "saturated_load", "accepted_load")),
+            escape(heading(row)),
+            *(
+                load_text(row[name])
+                for name in ("sustained_load", "saturated_load", "accepted_load")
+            ),
             "-" if row["runs"] is None else str(row["runs"]),
             escape(reason),
         )
     out.print(table)
-
-
-@contextmanager
-def watched(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar if standard error is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    columns = (BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} " + what))
-    with Progress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        task = bar.add_task("", total=1)
-
-        def update(ready: int, number: int) -> None:
-            bar.update(task, completed=ready, total=number)
-
-        yield update

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from weft.advice.machine_room import Prices
 from weft.cli.common import (
+    TABLES,
     Whole,
     announced_compile,
     check_files,
@@ -28,7 +29,6 @@ from weft.cli.common import (
 from weft.cli.machine_output import emit
 from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
-from weft.cli.sweep import TABLES
 from weft.core.columns import Column, frame, write_table
 from weft.core.errors import InputError
 from weft.core.pool import check_processes, cores

@@ -48,7 +48,7 @@ def load_curves(
     Parameters
     ----------
     sweeps
-        Frames of `weft.sim.sweep.SWEEP_COLUMNS`, or of `weft.sim.flit.sweep.TRAFFIC_COLUMNS`;
+        Frames of `weft.sim.sweep.SWEEP_COLUMNS`, or of `weft.sim.sweep.flits.TRAFFIC_COLUMNS`;
         every combination of fabric, engine or routing, policy, pattern, size, hardware, routers,
         level and rate is a curve. Rows without a result are left out.
     labels

@@ -14,6 +14,7 @@ from weft.core.registry import Registry
 from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.routing.routes import Routes
+from weft.sim.common.policies import NO_CHOICE, usual_of
 from weft.sim.common.programs import Rendezvous
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
@@ -36,8 +37,6 @@ TIMED: tuple[Level, ...] = ("flow", "packet", "flit")
 USUAL_HARDWARE, USUAL_ROUTER, USUAL_ADAPTER = Hardware(), Router(), Adapter()
 #: Largest flit.
 MOST_FLIT_BYTES = 2**20
-#: Policy of routes without a choice.
-NO_CHOICE = "deterministic"
 #: Level -> its policies.
 POLICIES: Mapping[Level, Registry] = {
     "flow": policies, "packet": policies, "flit": flit_policies,
@@ -350,5 +349,4 @@ def usual_policy(routes: Routes, level: Level = "packet") -> str:
 
 def usual_choice(engine: str, level: Level) -> str:
     """Return the default policy of the candidates of an engine at a level."""
-    name = engine.partition(":")[0]
-    return name if name in POLICIES[level] else "ecmp"
+    return usual_of(engine, POLICIES[level])

@@ -10,10 +10,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import settings
 from weft.routing.routes import Routes
+from weft.sim.methods import methods
 from weft.sim.options import RunSettings
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
-from weft.sim.sweep.settings import OWN, USUAL_ENGINE, LoadStudy, loads_of
+from weft.sim.sweep.settings import OWN, LoadSeries, loads_of
 from weft.study.checks import (
     Files,
     check_coefficients,
@@ -123,19 +124,8 @@ class OpenLoopKeys(OpenLoopRuns):
 
     def methods(self) -> Iterator[dict[str, str]]:
         """Yield the engine or routing, level, and sharing model or policy of every combination."""
-        used = self.engine or (USUAL_ENGINE,)
-        for level in self.level:
-            by_routing = level == "flit" and self.routing
-            for engine in () if by_routing and self.engine is None else used:
-                if level == "flow":
-                    for sharing in self.sharing:
-                        yield {"engine": engine, "level": level, "sharing": sharing}
-                    continue
-                for policy in self.policy or (None,):
-                    method = {"engine": engine, "level": level}
-                    yield method if policy is None else {**method, "policy": policy}
-            for routing in by_routing or ():
-                yield {"routing": routing, "level": level}
+        for each in methods(self.level, self.engine, self.routing, self.policy, self.sharing):
+            yield each.named()
 
     def parameters(self, method: Mapping[str, str], common: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys of one run: single values, and only settings that its level has."""
@@ -159,7 +149,7 @@ class OpenLoopKeys(OpenLoopRuns):
             if name not in ("sharing", "policy") or len(getattr(self, name)) > 1
         }
 
-    def configuration(self, loaded: FabricCache) -> LoadStudy:
+    def configuration(self, loaded: FabricCache) -> LoadSeries:
         """Return the only configuration of these keys, ready to run.
 
         Raises
@@ -189,4 +179,4 @@ class OpenLoopKeys(OpenLoopRuns):
             routes = loaded.routes(fabric, self.engine[0], lambda doing: None)
         if isinstance(routes, NotApplicable):
             raise routes
-        return LoadStudy.of(fabric, routes, level, policy, routing, self.seed, given)
+        return LoadSeries.of(fabric, routes, level, policy, routing, self.seed, given)

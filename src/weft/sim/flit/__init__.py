@@ -2,7 +2,6 @@
 
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import FlitTraffic, simulate_flits
-from weft.sim.flit.sweep import sweep_flits
 from weft.sim.flit.traffic import Load
 from weft.sim.flit.workloads import FlitResult, run_flits
 
@@ -13,5 +12,4 @@ __all__ = [
     "Router",
     "run_flits",
     "simulate_flits",
-    "sweep_flits",
 ]

@@ -1,5 +1,6 @@
 """Open-loop measurement: offered and accepted load, latency, saturation, and load sweeps."""
 
+from weft.sim.sweep.flits import sweep_flits
 from weft.sim.sweep.job_measures import measure_jobs
 from weft.sim.sweep.loads import sweep
 from weft.sim.sweep.saturation import saturation_load
@@ -20,4 +21,5 @@ __all__ = [
     "measure_jobs",
     "saturation_load",
     "sweep",
+    "sweep_flits",
 ]

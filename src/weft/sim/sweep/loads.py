@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import polars as pl
 
 from weft.core.errors import InputError, WeftError
-from weft.core.pool import check_processes, cores, run_all
 from weft.core.settings import document
 from weft.fabrics import Fabric
 from weft.sim.options import Level, RunSettings
-from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import OWN, Engines, LoadStudy, TrafficSettings, load_value
-from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
+from weft.sim.sweep.series import table
+from weft.sim.sweep.settings import OWN, Engines, LoadSeries, TrafficSettings, load_value
+from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured
 
 #: Default offered loads of a sweep.
 LOADS = tuple(round(0.1 * step, 1) for step in range(1, 10))
-#: Number of packets of a sweep (a few seconds) from which several processes save time.
-_WORTH_PROCESSES = 1_000_000
 
 
 def sweep(
@@ -87,73 +83,20 @@ def sweep(
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
         raise InputError("loads must not be empty")
-    study = LoadStudy.of(fabric, routes, level, policy, routing, seed, options)
-    points = [
-        (number, load)
-        for load in (wanted[index] for index in ends_first(len(wanted)))
-        for number, each in enumerate(study.configurations)
-        if each.network is not None
-    ]
-    number = processes_for(processes, study, sum(load for _, load in points))
-    outcomes, complete = run_all(run_load, study, points, number, progress)
-    results = dict(zip(points, outcomes, strict=True))
-    rows = [
-        row | {"load": load, "seed": study.seed_of(load)} | (results.get((number, load)) or {})
-        for number, row in enumerate(study.rows("sweep"))
-        for load in wanted
-    ]
-    if complete:
-        refuse_all_failed(rows)
+    series = LoadSeries.of(fabric, routes, level, policy, routing, seed, options)
+    points = {load: {"load": load, "seed": series.seed_of(load)} for load in wanted}
+    rows = series.rows(run_load, points, processes, progress, series.share(sum(wanted)))
     return table(SWEEP_COLUMNS, rows)
 
 
-def ends_first(number: int) -> list[int]:
-    """Return the indices of a list in an order such that each prefix is spread over the list.
-
-    Returns
-    -------
-    list of int
-        The first index, the last, the middle, and then the middles of ever smaller gaps, from the
-        left.
-    """
-    order = [0, number - 1] if number > 1 else list(range(number))
-    gaps = deque([(0, number - 1)])
-    while gaps:
-        low, high = gaps.popleft()
-        middle = (low + high) // 2
-        if low < middle:
-            order.append(middle)
-            gaps += (low, middle), (middle, high)
-    return order
-
-
-def processes_for(asked: int | None, study: LoadStudy, load: float) -> int:
-    """Return the number of processes for runs whose loads add up to `load`."""
-    check_processes(asked)
-    if asked is not None:
-        return asked
-    return cores() if study.packets(load) > _WORTH_PROCESSES else 1
-
-
-def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if all runs failed."""
-    tried = [row for row in rows if row["status"] != "does not fit"]
-    if tried and all(row["status"] == "failed" for row in tried):
-        raise InputError(str(tried[0]["reason"]))
-
-
 def run_load(
-    study: LoadStudy, point: tuple[int, float], watch: Callable[[Any], None]
+    series: LoadSeries, point: tuple[int, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
-    """Run a configuration, known by its index, at a load; return the columns that are measured."""
-    number, load = point
-    network = study.configurations[number].network
-    assert network is not None
+    """Run a configuration, known by its number, at a load; return the columns that are measured."""
     try:
-        measures = measure_load(network, study.traffic, load, study.seed_of(load), watch)
+        return {**measured(series.measure(*point, watch)), "reason": None}
     except WeftError as error:
         return {"status": "failed", "reason": str(error)}
-    return {**measured(measures), "reason": None}
 
 
 document(sweep, TrafficSettings, RunSettings, without=OWN)

@@ -9,15 +9,13 @@ import numpy as np
 import polars as pl
 
 from weft.core.errors import InputError, WeftError
-from weft.core.pool import run_all
 from weft.core.registry import convert
 from weft.core.settings import document
 from weft.fabrics import Fabric
 from weft.sim.options import Level, RunSettings
-from weft.sim.sweep.loads import processes_for, refuse_all_failed
-from weft.sim.sweep.one_load import measure_load
-from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, LoadStudy, TrafficSettings, load_value
-from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
+from weft.sim.sweep.series import table
+from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, LoadSeries, TrafficSettings, load_value
+from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures
 
 #: Approximate sum of the loads of a search's runs, divided by the highest load.
 _RUNS = 4
@@ -68,19 +66,12 @@ def saturation_load(
     if not LOAD_STEP <= resolution < np.inf:
         raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
     highest = load_value(highest)
-    study = LoadStudy.of(fabric, routes, level, policy, routing, seed, options)
-    tasks = [
-        (number, highest, resolution)
-        for number, each in enumerate(study.configurations)
-        if each.network is not None
-    ]
-    number = processes_for(processes, study, _RUNS * highest * len(tasks))
-    outcomes, complete = run_all(search, study, tasks, number, progress)
-    results = {task[0]: result for task, result in zip(tasks, outcomes, strict=True)}
-    rows = [row | (results.get(number) or {}) for number, row in enumerate(study.rows("search"))]
-    if complete:
-        refuse_all_failed(rows)
-    return table(SATURATION_COLUMNS, rows)
+    series = LoadSeries.of(fabric, routes, level, policy, routing, seed, options)
+    points: dict[Any, dict[str, Any]] = {(highest, resolution): {}}
+    share = series.share(_RUNS * highest)
+    return table(
+        SATURATION_COLUMNS, series.rows(search, points, processes, progress, share, "search")
+    )
 
 
 def bisect(
@@ -122,18 +113,12 @@ def bisect(
 
 
 def search(
-    study: LoadStudy, task: tuple[int, float, float], watch: Callable[[Any], None]
+    series: LoadSeries, task: tuple[int, tuple[float, float]], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
     """Search with a configuration, from a highest load, to a resolution; return the columns."""
-    number, highest, resolution = task
-    network = study.configurations[number].network
-    assert network is not None
-
-    def run(load: float) -> OpenLoopMeasures:
-        return measure_load(network, study.traffic, load, study.seed_of(load), watch)
-
+    number, limits = task
     try:
-        low, high, at_high, runs = bisect(run, highest, resolution)
+        low, high, at_high, runs = bisect(lambda load: series.measure(number, load, watch), *limits)
     except WeftError as error:
         return {"status": "failed", "reason": str(error)}
     return {

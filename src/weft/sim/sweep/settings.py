@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,17 +16,14 @@ from weft.fabrics import Fabric, check_fabric
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.routes import Routes
+from weft.sim.common.policies import NO_CHOICE
 from weft.sim.common.times import LONGEST_OPTIONS_NS
-from weft.sim.options import (
-    NO_CHOICE,
-    Level,
-    RunSettings,
-    check_level,
-    levels_with,
-    usual_policy,
-)
+from weft.sim.methods import Method, methods
+from weft.sim.options import Level, RunSettings, check_level, levels_with, usual_policy
 from weft.sim.packet import Hardware
-from weft.sim.sweep.one_load import OpenLoopTraffic, RoutedFabric
+from weft.sim.sweep.one_load import OpenLoopTraffic, RoutedFabric, measure_load
+from weft.sim.sweep.series import Configuration, Series
+from weft.sim.sweep.window_measures import OpenLoopMeasures
 from weft.workload import traffic as flows_of
 from weft.workload.sources import REQUEST_BYTES, Distribution
 
@@ -51,8 +48,9 @@ OWN = (
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.
 Engines = str | Routes | Sequence[str | Routes]
-#: Engine if neither an engine nor a routing is given.
-USUAL_ENGINE = "minhop"
+
+#: Number of packets of a sweep (a few seconds) from which several processes save time.
+_WORTH_PROCESSES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -116,35 +114,14 @@ class TrafficSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Configuration:
-    """One engine with one policy, or a routing by coordinates."""
-
-    #: Names of engine and policy; None for a routing. There is no policy at the flow level.
-    engine: str | None
-    policy: str | None
-    #: Fabric, routes and options; None if engine and policy do not fit.
-    network: RoutedFabric | None
-    #: Reason why they do not fit.
-    reason: str = ""
-    #: Name of the routing; None for an engine.
-    routing: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LoadStudy:
-    """Common settings of the runs of a sweep or a search."""
+class LoadSeries(Series):
+    """Runs of open-loop traffic."""
 
     #: Fabric, level, traffic and seed of all runs.
     fabric: Fabric
     level: Level
     traffic: OpenLoopTraffic
     seed: int
-    #: Every engine with every policy; at least one combination fits.
-    configurations: tuple[Configuration, ...]
-    #: Settings of hardware, and of routers and adapters, that differ from the defaults, as text;
-    #: None at levels that have none.
-    hardware: str | None
-    router: str | None
 
     @classmethod
     def of(
@@ -156,7 +133,7 @@ class LoadStudy:
         routing: str | Sequence[str] | None,
         seed: int,
         given: Mapping[str, Any],
-    ) -> LoadStudy:
+    ) -> LoadSeries:
         """Check all settings, make the routes, and try every combination with one message.
 
         Parameters
@@ -189,88 +166,91 @@ class LoadStudy:
             raise InputError(f"the {level} level has no routing; the flit level has it")
         chosen = RunSettings.at(level, {**of_runs, "seed": seed})
         traffic = resolved(fabric, TrafficSettings(**of_traffic), level)
-        if routes is None:
-            routes = USUAL_ENGINE if routing is None else ()
-        engine_list = _listed("routes", routes)
-        routing_list = [] if routing is None else _listed("routing", routing)
-        policies = None if policy is None else _listed("policy", policy)
-        if not (engine_list or routing_list) or policies == []:
+        engines = _listed("routes", routes, "an engine by name or Routes", (str, Routes))
+        routings = _listed("routing", routing, "a routing by name", (str,))
+        policies = _listed("policy", policy, "a policy by name", (str,))
+        usual = engines is None and routings is None
+        if policies == [] or not (engines or routings or usual):
             raise InputError("neither routes nor policies may be an empty list")
-        configurations = []
-
-        def add(routed: Routes | str, options: dict[str, Any], *names: str | None) -> None:
-            engine, policy, routing = names
-            network = RoutedFabric(fabric, routed, level, options)
-            reason = ""
-            try:
-                network.try_out()
-            except NotApplicable as error:
-                reason = str(error)
-            fits = None if reason else network
-            configurations.append(Configuration(engine, policy, fits, reason, routing))
-
-        for engine in engine_list:
-            name, routed = _routed(fabric, engine)
-            usual = NO_CHOICE if isinstance(routed, NotApplicable) else usual_policy(routed, level)
-            for each in [usual] if policies is None else policies:
-                named = None if level == "flow" else each
-                if isinstance(routed, NotApplicable):
-                    configurations.append(Configuration(name, named, None, str(routed)))
-                    continue
-                options = of_runs if level == "flow" else {**of_runs, "policy": each}
-                add(routed, options, name, named, None)
-        for each in routing_list:
-            if not isinstance(each, str):
-                raise InputError(f"routing must be a routing by name, not {each!r}")
-            add(each, of_runs, None, None, each)
-        if all(each.network is None for each in configurations):
-            raise NotApplicable(
-                "; ".join(
-                    dict.fromkeys(
-                        f"{each.engine or each.routing}: {each.reason}" for each in configurations
-                    )
-                )
+        routed: dict[str | Routes, tuple[str, Routes | NotApplicable]] = {}
+        configurations = tuple(
+            _configuration(fabric, method, of_runs, routed)
+            for method in methods((level,), engines, routings, policies)
+        )
+        if all(each.what is None for each in configurations):
+            reasons = (
+                f"{each.names['engine'] or each.names['routing']}: {each.reason}"
+                for each in configurations
             )
-        hardware = None if level == "flow" else _unusual(chosen.hardware)
+            raise NotApplicable("; ".join(dict.fromkeys(reasons)))
         router = None
         if level == "flit":
             parts = _unusual(chosen.router, flit_bytes=chosen.flit_bytes), _unusual(chosen.adapter)
             router = ", ".join(each for each in parts if each != "usual") or "usual"
-        return cls(fabric, level, traffic, chosen.seed, tuple(configurations), hardware, router)
+        common = {
+            "fabric": fabric.name, "level": level, "pattern": traffic.pattern,
+            "size_bytes": traffic.size, "rate_gbps": traffic.rate_gbps, "router": router,
+            "hardware": None if level == "flow" else _unusual(chosen.hardware),
+        }  # fmt: skip
+        return cls(configurations, common, fabric, level, traffic, chosen.seed)
 
     def seed_of(self, load: float) -> int:
         """Return the seed of a run: equal loads have equal traffic for all engines and policies."""
         entropy = (self.seed, round(load / LOAD_STEP))
         return int(np.random.SeedSequence(entropy).generate_state(1, np.uint32)[0])
 
-    def packets(self, load: float) -> float:
-        """Return the approximate number of packets of runs whose loads add up to `load`."""
+    def measure(self, number: int, load: float, watch: Callable[[Any], None]) -> OpenLoopMeasures:
+        """Run a configuration at a load.
+
+        Raises
+        ------
+        InputError, NotApplicable
+            As in `measure_load`.
+        """
+        network = self.configurations[number].what
+        return measure_load(network, self.traffic, load, self.seed_of(load), watch)
+
+    def share(self, load: float) -> float:
+        """Return the work of runs whose loads add up to `load`, see `Series.rows`."""
         traffic = self.traffic
         messages = load * traffic.sources * traffic.stop_ns * traffic.rate_gbps / 8 / traffic.size
-        return messages * -(-traffic.size // Hardware().mtu_bytes)
+        return messages * -(-traffic.size // Hardware().mtu_bytes) / _WORTH_PROCESSES
 
-    def rows(self, doing: str) -> list[dict[str, Any]]:
-        """Return the initial row of each configuration."""
-        rows = []
-        for each in self.configurations:
-            fits = each.network is not None
-            rows.append(
-                {
-                    "fabric": self.fabric.name,
-                    "engine": each.engine,
-                    "policy": each.policy,
-                    "routing": each.routing,
-                    "hardware": self.hardware,
-                    "router": self.router,
-                    "level": self.level,
-                    "pattern": self.traffic.pattern,
-                    "size_bytes": self.traffic.size,
-                    "rate_gbps": self.traffic.rate_gbps,
-                    "status": "interrupted" if fits else "does not fit",
-                    "reason": f"the {doing} was interrupted" if fits else each.reason,
-                }
-            )
-        return rows
+
+def _configuration(
+    fabric: Fabric,
+    method: Method,
+    options: dict[str, Any],
+    routed: dict[str | Routes, tuple[str, Routes | NotApplicable]],
+) -> Configuration:
+    """Return an engine or a routing, tried with one message.
+
+    Parameters
+    ----------
+    routed
+        Engines that were routed before, to which this one is added.
+    """
+    given, routing, level, _, policy = method
+    routes: Routes | str | NotApplicable
+    if routing is not None:
+        routes, names = routing, {"engine": None, "routing": routing}
+    else:
+        if given not in routed:
+            routed[given] = _routed(fabric, given)
+        engine, routes = routed[given]
+        if level != "flow":
+            if policy is None:
+                policy = usual_policy(routes, level) if isinstance(routes, Routes) else NO_CHOICE
+            options = {**options, "policy": policy}
+        names = {"engine": engine, "policy": policy}
+    if isinstance(routes, NotApplicable):
+        return Configuration(names, None, str(routes))
+    network = RoutedFabric(fabric, routes, level, options)
+    try:
+        network.try_out()
+    except NotApplicable as error:
+        return Configuration(names, None, str(error))
+    return Configuration(names, network)
 
 
 def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> OpenLoopTraffic:
@@ -341,13 +321,19 @@ def loads_of(text: str, option: str) -> list[float]:
     return [round(first + index * step, 9) for index in range(number)]
 
 
-def _listed(name: str, given: Any) -> list[Any]:
-    """Return a list of the given item or items."""
+def _listed(name: str, given: Any, expected: str, kinds: tuple[type, ...]) -> list[Any] | None:
+    """Return a list of the given item or items; None if nothing is given."""
+    if given is None:
+        return None
     if isinstance(given, str | Routes):
-        return [given]
+        given = [given]
     if not isinstance(given, Iterable):
         raise InputError(f"{name} must be one value or a list, not {given!r}")
-    return list(given)
+    items = list(given)
+    for each in items:
+        if not isinstance(each, kinds):
+            raise InputError(f"{name} must be {expected}, not {each!r}")
+    return items
 
 
 def _unusual(chosen: Settings, **more: Any) -> str:
@@ -361,8 +347,6 @@ def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotAppl
     """Return the engine's name, and its routes or the reason why there are none."""
     if isinstance(engine, Routes):
         return engine.engine, engine
-    if not isinstance(engine, str):
-        raise InputError(f"routes must be an engine by name or Routes, not {engine!r}")
     try:
         return engine, route(fabric, engine)
     except NotApplicable as reason:

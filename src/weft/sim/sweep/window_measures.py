@@ -6,7 +6,7 @@ was generated, the time at which it arrived, and its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.columns import Column, frame
+from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.sim.common.statistics import (
     BATCHES,
@@ -404,8 +404,3 @@ def measured(measures: OpenLoopMeasures) -> dict[str, Any]:
         "latency_max_ns": measures.max_ns,
         "notes": "; ".join(measures.notes),
     }
-
-
-def table(columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return a frame of rows; missing values are null."""
-    return frame(columns, {name: [row.get(name) for row in rows] for name in columns})

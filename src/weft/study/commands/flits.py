@@ -17,8 +17,8 @@ from weft.sim.flit import Load, simulate_flits
 from weft.sim.flit.router import MOST_CYCLES
 from weft.sim.flit.routings import routing as routings
 from weft.sim.flit.run import LONGEST_DRAIN
-from weft.sim.flit.sweep import TRAFFIC_COLUMNS, measured
-from weft.sim.sweep.settings import USUAL_ENGINE
+from weft.sim.methods import USUAL_ENGINE, methods
+from weft.sim.sweep.flits import TRAFFIC_COLUMNS, measured
 from weft.study.checks import (
     Files,
     WrongKey,
@@ -146,18 +146,12 @@ def points(keys: FlitsKeys, files: Files) -> list[Point]:
         raise WrongKey(error.message, (error.message.partition(":")[0],)) from None
     if keys.policy and keys.routing and not keys.engine:
         raise WrongKey("a routing by coordinates takes no policy", ("policy",))
-    used = keys.engine or (() if keys.routing else (USUAL_ENGINE,))
-    methods = [
-        {"engine": engine} | ({} if policy is None else {"policy": policy})
-        for engine in used
-        for policy in keys.policy or (None,)
-    ]
-    methods += [{"routing": each} for each in keys.routing or ()]
     single = {"engine", "routing", "policy", "load"}
     common = keys.model_dump(mode="json", exclude_none=True, exclude=single)
     return [
         Point({**method, "load": f"{load:g}"}, {**common, **method, "load": load})
-        for method in methods
+        for each in methods(("flit",), keys.engine, keys.routing, keys.policy)
+        for method in [{name: text for name, text in each.named().items() if name != "level"}]
         for load in keys.load
     ]
 

@@ -72,8 +72,8 @@ def saturation(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     given.pop("tables")
     keys = SaturationKeys.model_validate(given)
-    study = keys.configuration(_loaded)
-    found = search(study, (0, keys.highest, keys.resolution), watch)
+    series = keys.configuration(_loaded)
+    found = search(series, (0, (keys.highest, keys.resolution)), watch)
     if found["status"] == "failed":
         raise InputError(found["reason"])
-    return RunResult(values(MEASURES, {**found, "hosts": study.fabric.num_hosts}))
+    return RunResult(values(MEASURES, {**found, "hosts": series.fabric.num_hosts}))

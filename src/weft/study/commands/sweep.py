@@ -11,8 +11,8 @@ from weft.core.errors import InputError
 from weft.core.settings import Number
 from weft.sim.sweep import SWEEP_COLUMNS
 from weft.sim.sweep.loads import LOADS, run_load
+from weft.sim.sweep.series import table
 from weft.sim.sweep.settings import LOAD_STEP
-from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.experiment.run import FabricCache
@@ -97,11 +97,10 @@ def sweep(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     keys = SweepKeys.model_validate(given)
-    study = keys.configuration(_loaded)
+    series = keys.configuration(_loaded)
     (load,) = keys.load
-    (row,) = study.rows("run")
-    row |= {"hosts": study.fabric.num_hosts}
-    row |= {"load": load, "seed": study.seed_of(load), **run_load(study, (0, load), watch)}
+    row = series.row(0, "run") | {"hosts": series.fabric.num_hosts}
+    row |= {"load": load, "seed": series.seed_of(load), **run_load(series, (0, load), watch)}
     if row["status"] == "failed":
         raise InputError(row["reason"])
     tables = {"loads": table(SWEEP_COLUMNS, [row])} if "loads" in wanted else {}

@@ -48,13 +48,14 @@ from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as read_fabric
 from weft.routing import engine as engines
+from weft.sim.common.policies import NO_CHOICE
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flow.sharing import Sharing
+from weft.sim.methods import USUAL_ENGINE
 from weft.sim.options import (
     FLIT,
-    NO_CHOICE,
     Level,
     RunSettings,
     chooses,
@@ -65,8 +66,6 @@ from weft.sim.packet.hardware import WRITTEN, hardware_of
 
 #: Levels whose packets may have a choice of paths, which a policy makes.
 CHOOSING = ("packet", "flit")
-#: Engine if none is given.
-USUAL_ENGINE = "minhop"
 #: Maximum number of runs of an experiment.
 MAX_RUNS = 10_000
 

@@ -12,12 +12,10 @@ from weft.kernels.flit.routing import paths, tables
 from weft.kernels.flit.routing.virtual_lanes import SlToVl
 from weft.kernels.routing.checks import arriving_rows
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.sim.common.policies import NO_CHOICE
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.policies import bind
 from weft.sim.flit.routings.routing_registry import Routing, fixed
-
-#: Policy of routes that leave no choice.
-NO_CHOICE = "deterministic"
 
 
 def of_routes(links: Links, routes: Routes, lanes: int, policy: str | None = None) -> Routing:

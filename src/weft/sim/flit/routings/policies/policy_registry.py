@@ -15,11 +15,9 @@ from weft.kernels.flit.routing.common import nothing
 from weft.kernels.records import record
 from weft.routing.routes import CandidateRoutes
 from weft.routing.routes.intermediates import detours, routed_rows
+from weft.sim.common.policies import usual_of
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.routing_registry import Routing, fixed
-
-#: Policy of candidates whose engine has no policy of its name.
-USUAL = "ecmp"
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) ->
     Parameters
     ----------
     spec
-        Name of the policy, with options; None for the policy of the engine's name or `USUAL`.
+        Name of the policy, with options; None for the usual one.
     lanes
         Virtual channels of each class of traffic, a multiple of the virtual lanes of the routes.
 
@@ -72,7 +70,7 @@ def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) ->
         If the policy does not fit the routes, or they miss a path.
     """
     if spec is None:
-        spec = routes.engine if routes.engine in policy else USUAL
+        spec = usual_of(routes.engine, policy)
     entry, options = policy.parse(spec)
     chosen: FlitPolicy = entry.function(**policy.bind(entry, options))
     _check(entry.name, chosen, routes)

@@ -10,18 +10,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.core.columns import Column, frame
+from weft.core.columns import Column
 from weft.core.errors import InputError, NotApplicable
-from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric, check_fabric
-from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes import Routes
 from weft.sim.flit.network import Links, lanes_of_class
 from weft.sim.flit.router import Router
-from weft.sim.flit.routings.policies.policy_registry import USUAL
-from weft.sim.flit.routings.policies.policy_registry import policy as policies
-from weft.sim.flit.routings.routes import NO_CHOICE
 from weft.sim.flit.run import FlitTraffic, bound, simulate_flits
 from weft.sim.flit.traffic import Load
+from weft.sim.options import usual_policy
+from weft.sim.sweep.series import Configuration, Series, table
 
 #: Endpoints times cycles of all runs from which several processes save time.
 _WORTH_PROCESSES = 20_000_000
@@ -72,15 +70,85 @@ TRAFFIC_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Shared:
-    """What all runs have in common, and the routings."""
+class FlitSeries(Series):
+    """Runs of synthetic traffic; `what` of a configuration is its routing and policy."""
 
     fabric: Fabric
-    routings: tuple[tuple[str | Routes, str | None], ...]
     load: Load
     router: Router
     latency: NDArray[Any] | int
     drain: int | None
+
+    @classmethod
+    def of(
+        cls,
+        fabric: Fabric,
+        routing: str | Routes | Sequence[str | Routes],
+        load: Load | None,
+        router: Router | None,
+        latency: NDArray[Any] | int,
+        policy: str | Sequence[str] | None,
+        drain: int | None,
+    ) -> FlitSeries:
+        """Check the settings, and try the routings if there are several.
+
+        Raises
+        ------
+        InputError, NotApplicable
+            As in `sweep_flits`.
+        """
+        check_fabric(fabric)
+        load, router = load or Load(), router or Router()
+        names = [routing] if isinstance(routing, str | Routes) else list(routing)
+        policies = [policy] if isinstance(policy, str) else policy if policy is None else [*policy]
+        if not names or policies == []:
+            raise InputError("loads, routings and policies must not be empty")
+        if policies and not any(isinstance(each, Routes) for each in names):
+            raise InputError("a routing by coordinates takes no policy; routes of an engine do")
+        load.targets(fabric.num_host_endpoints)
+        for each in names:
+            if not isinstance(each, str | Routes):
+                raise InputError(f"routing must be a name or Routes, not {each!r}")
+        chosen = [
+            (each, one)
+            for each in names
+            for one in ((policies if isinstance(each, Routes) else None) or (None,))
+        ]
+        lanes = lanes_of_class(router, load)
+        configurations = tuple(
+            _configuration(fabric, latency, lanes, *each, tried=len(chosen) > 1) for each in chosen
+        )
+        if all(each.what is None for each in configurations):
+            reasons = dict.fromkeys(each.reason for each in configurations)
+            raise NotApplicable("; ".join(reasons))
+        common = {
+            "fabric": fabric.name, "router": unusual(router), "pattern": load.pattern,
+            "size": load.size_text, "reply": load.reply, "seed": load.seed,
+        }  # fmt: skip
+        return cls(configurations, common, fabric, load, router, latency, drain)
+
+    def measure(self, number: int, rate: float, watch: Callable[[Any], None]) -> FlitTraffic:
+        """Run a configuration at a load."""
+        routing, policy = self.configurations[number].what
+        return simulate_flits(
+            self.fabric, routing, load=replace(self.load, rate=rate), router=self.router,
+            latency=self.latency, policy=policy, drain=self.drain,
+            progress=lambda now, last: watch(now),
+        )  # fmt: skip
+
+    def run(
+        self,
+        loads: Iterable[float],
+        processes: int | None,
+        progress: Callable[[int, int], None] | None,
+        *,
+        whole: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return the columns of all runs and, with `whole`, their results as ``result``."""
+        points = {rate: {"load": rate} for rate in sorted(loads)}
+        cycles = self.fabric.num_host_endpoints * (self.load.warmup + self.load.measure)
+        share = cycles * len(points) / _WORTH_PROCESSES
+        return self.rows(_whole if whole else run_traffic, points, processes, progress, share)
 
 
 def sweep_flits(
@@ -130,139 +198,49 @@ def sweep_flits(
     NotApplicable
         If no routing, or the pattern, fits the fabric.
     """
-    results = run_loads(
-        fabric, routing, loads=loads, load=load, router=router, latency=latency, policy=policy,
-        drain=drain, processes=processes, progress=progress,
-    )  # fmt: skip
-    return results[0]
-
-
-def run_loads(
-    fabric: Fabric,
-    routing: str | Routes | Sequence[str | Routes],
-    *,
-    loads: Iterable[float],
-    load: Load | None,
-    router: Router | None,
-    latency: NDArray[Any] | int,
-    policy: str | Sequence[str] | None,
-    drain: int | None,
-    processes: int | None,
-    progress: Callable[[int, int], None] | None,
-    whole: bool = False,
-) -> tuple[pl.DataFrame, FlitTraffic | None]:
-    """Return the table of `sweep_flits` and, with `whole`, the result of the only run.
-
-    Raises
-    ------
-    InputError, NotApplicable
-        As `sweep_flits`; or if there is more than one run with `whole`.
-    """
-    check_fabric(fabric)
-    check_processes(processes)
-    load, router = load or Load(), router or Router()
-    wanted = sorted({replace(load, rate=each).rate for each in loads})
-    names = [routing] if isinstance(routing, str | Routes) else list(routing)
-    chosen = [None] if policy is None else [policy] if isinstance(policy, str) else list(policy)
-    if not wanted or not names or not chosen:
+    series = FlitSeries.of(fabric, routing, load, router, latency, policy, drain)
+    wanted = {replace(series.load, rate=each).rate for each in loads}
+    if not wanted:
         raise InputError("loads, routings and policies must not be empty")
-    if policy is not None and not any(isinstance(each, Routes) for each in names):
-        raise InputError("a routing by coordinates takes no policy; routes of an engine do")
-    load.targets(fabric.num_host_endpoints)
-    shared = _Shared(fabric, tuple(_routings(names, chosen)), load, router, latency, drain)
-    several = len(shared.routings) > 1
-    reasons = [_reason(shared, at) if several else "" for at in range(len(shared.routings))]
-    if all(reasons):
-        raise NotApplicable("; ".join(dict.fromkeys(str(reason) for reason in reasons)))
-    tasks = [
-        (number, rate) for rate in wanted for number, reason in enumerate(reasons) if not reason
-    ]
-    if whole and len(tasks) != 1:
-        raise InputError(f"expected one routing and one load, not {len(tasks)} runs")
-    if processes is None:
-        cycles = fabric.num_host_endpoints * (load.warmup + load.measure) * len(tasks)
-        processes = cores() if cycles > _WORTH_PROCESSES else 1
-    outcomes, _ = run_all(_whole if whole else _point, shared, tasks, processes, progress)
-    result = outcomes[0] if isinstance(outcomes[0], FlitTraffic) else None
-    rows: dict[Any, Any] = dict(zip(tasks, outcomes, strict=True))
-    if result is not None:
-        rows = {tasks[0]: measured(result, router)}
-    interrupted = {"status": "interrupted", "reason": "the sweep was interrupted"}
-    listed = [
-        _settings(shared, number)
-        | {"load": rate}
-        | (
-            {"status": "does not fit", "reason": reason}
-            if reason
-            else rows[number, rate] or interrupted
-        )
-        for number, reason in enumerate(reasons)
-        for rate in wanted
-    ]
-    columns = {name: [row.get(name) for row in listed] for name in TRAFFIC_COLUMNS}
-    return frame(TRAFFIC_COLUMNS, columns), result
+    return table(TRAFFIC_COLUMNS, series.run(wanted, processes, progress))
 
 
-def _routings(
-    routings: Iterable[Any], policies: Sequence[str | None]
-) -> Iterable[tuple[str | Routes, str | None]]:
-    """Yield every combination; a policy of None is the usual one."""
-    for each in routings:
-        if isinstance(each, Routes):
-            yield from ((each, policy) for policy in policies)
-        elif isinstance(each, str):
-            yield each, None
-        else:
-            raise InputError(f"routing must be a name or Routes, not {each!r}")
-
-
-def _reason(shared: _Shared, number: int) -> str:
-    """Return why a routing does not fit; empty if it does."""
-    routing, policy = shared.routings[number]
+def _configuration(
+    fabric: Fabric,
+    latency: NDArray[Any] | int,
+    lanes: int,
+    routing: str | Routes,
+    policy: str | None,
+    *,
+    tried: bool,
+) -> Configuration:
+    """Return a routing with a policy; an only one is not tried before it runs."""
+    names: dict[str, str | None]
+    if isinstance(routing, str):
+        names = {"engine": None, "routing": routing}
+    else:
+        names = {"engine": routing.engine, "policy": policy or usual_policy(routing, "flit")}
     try:
-        links = Links.of(shared.fabric, shared.latency)
-        bound(routing, links, lanes_of_class(shared.router, shared.load), policy)
+        if tried:
+            bound(routing, Links.of(fabric, latency), lanes, policy)
     except NotApplicable as error:
-        return str(error)
-    return ""
+        return Configuration(names, None, str(error))
+    return Configuration(names, (routing, policy))
 
 
-def _point(
-    shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]
+def run_traffic(
+    series: FlitSeries, point: tuple[int, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
-    """Run one load and return its columns."""
-    return measured(_whole(shared, task, watch), shared.router)
+    """Run a configuration, known by its number, at a load; return the columns that are measured."""
+    return measured(series.measure(*point, watch), series.router)
 
 
-def _whole(shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]) -> FlitTraffic:
-    """Run one load and return its result."""
-    number, rate = task
-    routing, policy = shared.routings[number]
-    return simulate_flits(
-        shared.fabric, routing, load=replace(shared.load, rate=rate), router=shared.router,
-        latency=shared.latency, policy=policy, drain=shared.drain,
-        progress=lambda now, last: watch(now),
-    )  # fmt: skip
-
-
-def _settings(shared: _Shared, number: int) -> dict[str, Any]:
-    """Return the columns that describe a run."""
-    routing, policy = shared.routings[number]
-    engine = routing.engine if isinstance(routing, Routes) else None
-    if engine is not None and policy is None:
-        known = engine if engine in policies else USUAL
-        policy = known if isinstance(routing, CandidateRoutes) else NO_CHOICE
-    return {
-        "fabric": shared.fabric.name,
-        "engine": engine,
-        "policy": policy,
-        "routing": routing if isinstance(routing, str) else None,
-        "router": unusual(shared.router),
-        "pattern": shared.load.pattern,
-        "size": shared.load.size_text,
-        "reply": shared.load.reply,
-        "seed": shared.load.seed,
-    }
+def _whole(
+    series: FlitSeries, point: tuple[int, float], watch: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Run as `run_traffic`, and keep the result."""
+    result = series.measure(*point, watch)
+    return {**measured(result, series.router), "result": result}
 
 
 def unusual(router: Router) -> str:
@@ -281,6 +259,7 @@ def measured(result: FlitTraffic, router: Router) -> dict[str, Any]:
 
     return {
         "status": "complete",
+        "reason": None,
         "router": unusual(replace(router, atomic=made.atomic, switching=made.switching)),
         "offered_load": result.offered,
         "accepted_load": result.accepted,
