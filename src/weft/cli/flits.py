@@ -45,8 +45,7 @@ from weft.sim.flit.router import MOST_CYCLES, parse_router
 from weft.sim.flit.run import LONGEST_DRAIN
 from weft.sim.methods import USUAL_ENGINE
 from weft.sim.options import RunSettings
-from weft.sim.sweep.flits import TRAFFIC_COLUMNS, FlitSeries, unusual
-from weft.sim.sweep.series import table as as_table
+from weft.sim.sweep.flits import FlitSeries, unusual
 from weft.sim.sweep.settings import loads_of
 
 _LOAD = settings(Load)
@@ -124,8 +123,9 @@ def flits_command(
 ) -> int:
     """Run synthetic traffic cycle by cycle, or repeat a configuration file of BookSim 2.
 
-    Prints accepted load and latency in cycles for each load, and whether the run settled. Options
-    replace settings of a configuration file. The exit status is 1 if no run has a result, or a run
+    Prints accepted load and latency in cycles for each load, and whether the run settled; 'weft
+    sweep --level flit' runs messages in bytes and ns. Options replace settings of a configuration
+    file. The exit status is 1 if no run has a result, or a run
     deadlocks.
     """
     series.check(("--congestion-matrix", congestion_matrix, SUFFIXES))
@@ -181,8 +181,7 @@ def flits_command(
         )  # fmt: skip
         with watched("runs") as progress:
             whole = congestion_matrix is not None
-            rows = runs.run(wanted, series.processes, progress, whole=whole)
-    table = as_table(TRAFFIC_COLUMNS, rows)
+            table, result = runs.run(wanted, series.processes, progress, whole=whole)
     if config:
         out.print(f"{escape(config.file)}: channels {config.channels}, cycles", soft_wrap=True)
     show(table, load, unusual(router), out)
@@ -192,8 +191,8 @@ def flits_command(
     known = table.filter(pl.col("status") == "complete")
     drawn = known["latency_mean_cycles"].is_not_null().any()
     series.write(table, [table] if drawn else [], out)
-    if congestion_matrix is not None and "result" in rows[0]:
-        _draw(rows[0]["result"], congestion_matrix)
+    if congestion_matrix is not None and result is not None:
+        _draw(result, congestion_matrix)
         out.print(f"congestion matrix: {escape(str(congestion_matrix))}")
     if "interrupted" in table["status"]:
         return interrupted(len(table) - len(known), len(table))

@@ -33,11 +33,12 @@ from weft.report.load_curves import SUFFIXES
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.simulation_page import title_of, write_simulation_page
 from weft.sim.flit import FlitResult
+from weft.sim.methods import CHOOSING
 from weft.sim.packet import PacketResult
 from weft.study.experiment import Experiment, check, read_experiment
 from weft.study.experiment.result_tables import brief
 from weft.study.experiment.run import ExperimentStage, Outcome, perform
-from weft.study.experiment.spec import CHOOSING, FABRIC, OutputPart
+from weft.study.experiment.spec import FABRIC, OutputPart
 from weft.study.experiment.store import ResultWriter
 
 #: Statuses of runs that have a result.

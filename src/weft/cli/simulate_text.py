@@ -14,6 +14,7 @@ from weft.cli.machine_output import emit
 from weft.cli.simulate_packets_text import flit_details, packet_details
 from weft.core.settings import settings
 from weft.sim.flit import FlitResult
+from weft.sim.methods import CHOOSING
 from weft.sim.options import TIMED
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hardware import OF_LEVEL
@@ -21,7 +22,7 @@ from weft.study.experiment import Experiment
 from weft.study.experiment.result_tables import job_rows, run_row, tables
 from weft.study.experiment.run import Outcome
 from weft.study.experiment.run_level import duration
-from weft.study.experiment.spec import CHOOSING, RUN, TABLES, HardwarePart, Head
+from weft.study.experiment.spec import RUN, TABLES, HardwarePart, Head
 
 #: Number of phases and links of one run that are printed; files have all of them.
 PHASES, LINKS = 24, 8

@@ -143,12 +143,14 @@ class FlitSeries(Series):
         progress: Callable[[int, int], None] | None,
         *,
         whole: bool = False,
-    ) -> list[dict[str, Any]]:
-        """Return the columns of all runs and, with `whole`, their results as ``result``."""
+    ) -> tuple[pl.DataFrame, FlitTraffic | None]:
+        """Return the table of all runs and, with `whole`, the result of the first."""
         points = {rate: {"load": rate} for rate in sorted(loads)}
         cycles = self.fabric.num_host_endpoints * (self.load.warmup + self.load.measure)
         share = cycles * len(points) / _WORTH_PROCESSES
-        return self.rows(_whole if whole else run_traffic, points, processes, progress, share)
+        run = _whole if whole else run_traffic
+        rows = self.rows(run, points, processes, progress, share)
+        return table(TRAFFIC_COLUMNS, rows), rows[0].get("result")
 
 
 def sweep_flits(
@@ -202,7 +204,7 @@ def sweep_flits(
     wanted = {replace(series.load, rate=each).rate for each in loads}
     if not wanted:
         raise InputError("loads, routings and policies must not be empty")
-    return table(TRAFFIC_COLUMNS, series.run(wanted, processes, progress))
+    return series.run(wanted, processes, progress)[0]
 
 
 def _configuration(

@@ -230,7 +230,7 @@ def _configuration(
     routed
         Engines that were routed before, to which this one is added.
     """
-    given, routing, level, _, policy = method
+    given, level, _, policy, routing = method
     routes: Routes | str | NotApplicable
     if routing is not None:
         routes, names = routing, {"engine": None, "routing": routing}

@@ -11,7 +11,6 @@ from typing import (
     Any,
     ClassVar,
     Literal,
-    NamedTuple,
     Self,
     TypeAlias,
     get_args,
@@ -48,24 +47,19 @@ from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as read_fabric
 from weft.routing import engine as engines
-from weft.sim.common.policies import NO_CHOICE
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flow.sharing import Sharing
-from weft.sim.methods import USUAL_ENGINE
+from weft.sim.methods import CHOOSING, USUAL_ENGINE, fitting_methods
 from weft.sim.options import (
     FLIT,
     Level,
     RunSettings,
     chooses,
-    has_policy,
-    usual_choice,
 )
 from weft.sim.packet.hardware import WRITTEN, hardware_of
 
-#: Levels whose packets may have a choice of paths, which a policy makes.
-CHOOSING = ("packet", "flit")
 #: Maximum number of runs of an experiment.
 MAX_RUNS = 10_000
 
@@ -425,73 +419,18 @@ class Simulation(Runs):
     def runs(self) -> list[Run]:
         """All combinations of the listed values."""
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
-        used = list(dict.fromkeys(self.engine or (USUAL_ENGINE,)))
-        methods = [method for engine in used for method in self._methods(engine)]
-        # A policy that fits no engine has a run with each, whose outcome says why.
-        alone = {*(self.policy or ())} - {method.policy for method in methods}
-        choosing: list[Level] = [level for level in self.level if level in CHOOSING]
-        methods += [
-            Method(engine, level, policy=policy)
-            for policy in self.policy or ()
-            if policy in alone
-            for engine in used
-            for level in choosing[:1]
-        ]
-        if "flit" in self.level:
-            methods += [
-                Method(None, "flit", routing=name) for name in dict.fromkeys(self.routing or ())
-            ]
+        methods = fitting_methods(self.level, self.engine, self.routing, self.policy, self.sharing)
         count = len(methods)
         for choices in jobs:
             count *= len(choices)
         if count > MAX_RUNS:
             raise InputError(f"the lists combine to {count:,} runs; expected at most {MAX_RUNS:,}")
         return [
-            Run(number, *method, tuple(choice))
+            Run(number, **method._asdict(), jobs=tuple(choice))
             for number, (choice, method) in enumerate(
                 itertools.product(itertools.product(*jobs), methods), 1
             )
         ]
-
-    def _methods(self, engine: str) -> list[Method]:
-        """Combine an engine with every level and the level's sharing models or policies."""
-        listed: list[Method] = []
-        for level in self.level:
-            if level == "flow":
-                # The flow level has no candidates of packets; other policies may be listed for it.
-                known = [spec for spec in self.policy or () if has_policy(level, spec)]
-                settled = [spec for spec in known if not chooses(spec)]
-                listed += [
-                    Method(engine, level, sharing, policy)
-                    for sharing in self.sharing
-                    for policy in (settled or [None])
-                ]
-            elif level == "flit" and self.engine is None and self.routing:
-                continue
-            elif level in CHOOSING:
-                listed += [
-                    Method(engine, level, None, policy) for policy in self._policies(engine, level)
-                ]
-            else:
-                listed.append(Method(engine, level))
-        return list(dict.fromkeys(listed))
-
-    def _policies(self, engine: str, level: Level) -> list[str]:
-        """Return the policies of one engine: the listed ones that fit it, or its default.
-
-        An engine without candidates has a run even if only policies for candidates are listed.
-        """
-        entry, _ = engines.parse(engine)
-        several = bool(entry.facts.get("candidates"))
-        listed = [spec for spec in self.policy or () if has_policy(level, spec)]
-        if not listed:
-            return [usual_choice(entry.name, level) if several else NO_CHOICE]
-        fit = [spec for spec in listed if _is_choice(level, spec) == several]
-        if fit:
-            return fit
-        used = self.engine or (USUAL_ENGINE,)
-        others = [name for name in used if engines.parse(name)[0].facts.get("candidates")]
-        return [NO_CHOICE] if others and not several else listed
 
 
 class Experiment(Simulation):
@@ -504,21 +443,6 @@ class Experiment(Simulation):
     """
 
     output: Annotated[OutputPart, Option(flag=None)] = OutputPart()
-
-
-def _is_choice(level: Level, policy: str) -> bool:
-    """Return whether a policy chooses among the candidates of a packet."""
-    return policy.partition(":")[0] != NO_CHOICE if level == "flit" else chooses(policy)
-
-
-class Method(NamedTuple):
-    """An engine's routes or, at the flit level, a routing by coordinates; and how they are run."""
-
-    engine: str | None
-    level: Level
-    sharing: Sharing | None = None
-    policy: str | None = None
-    routing: str | None = None
 
 
 @dataclass(frozen=True)
