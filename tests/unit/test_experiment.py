@@ -67,8 +67,8 @@ def test_every_combination_is_a_run(tmp_path) -> None:
 def test_values_listed_twice_run_once() -> None:
     data = {"fabric": "x", "engine": ["updn", "updn"], "job": [{"workload": ["a", "a", "b"]}]}
     assert len(check(data).runs) == 3
-    data |= {"engine": "minhop", "level": "packet", "policy": ["ugal", "spray", "ugal"]}
-    assert [run.policy for run in check(data).runs] == 3 * ["ugal", "spray"]
+    data |= {"engine": "minhop", "level": "packet", "policy": ["nrk", "spray", "spray"]}
+    assert [run.policy for run in check(data).runs] == 3 * ["nrk", "spray"]
     many = {
         "fabric": "x",
         "job": [{"workload": [str(n)] * 1, "placement": ["p"]} for n in range(2)],
