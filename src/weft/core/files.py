@@ -85,6 +85,18 @@ def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
         raise InputError("has a number of thousands of digits", file=path) from None
 
 
+def each_text(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
+    """Return tables and lists with other texts; `change` takes a text and the key that has it."""
+    kind = type(value)
+    if kind is str:
+        return change(value, key)
+    if kind is dict:
+        return {name: each_text(each, change, name) for name, each in value.items()}
+    if kind is list or kind is tuple:
+        return kind(each_text(each, change, key) for each in value)
+    return value
+
+
 def is_source(text: str | Path) -> bool:
     """Return whether a text names an existing file or folder, or standard input."""
     return str(text) in STANDARD_INPUT or os.path.exists(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import InputError
-from weft.core.files import names_file, renamed_spec
+from weft.core.files import each_text, names_file, renamed_spec
 from weft.core.registry import Registry
 from weft.core.toml_lines import KeyPath
 from weft.fabrics.formats import reader
@@ -73,18 +73,12 @@ class Files:
             self._found[name] = next((os.path.abspath(p) for p in paths if os.path.exists(p)), None)
         return self._found[name]
 
-    def absolute(self, value: Any, key: str = "") -> Any:
+    def absolute(self, value: Any) -> Any:
         """Return parameters with absolute paths in place of the names of files."""
-        kind = type(value)
-        if kind is str:
-            return self._text(value, key in self._keys)
-        if kind is dict:
-            return {name: self.absolute(each, name) for name, each in value.items()}
-        if kind is list:
-            return [self.absolute(each, key) for each in value]
-        return value
+        return each_text(value, self._text)
 
-    def _text(self, text: str, whole: bool) -> str:
+    def _text(self, text: str, key: str) -> str:
+        whole = key in self._keys
         if (text, whole) not in self._known:
             self._known[text, whole] = self._renamed(text, whole)
         return self._known[text, whole]

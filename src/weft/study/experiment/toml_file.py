@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from weft.core.arguments import shown
 from weft.core.errors import InputError
-from weft.core.files import file_exists, parse_toml, read_text, renamed_spec
+from weft.core.files import each_text, file_exists, parse_toml, read_text, renamed_spec
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
 from weft.core.toml_lines import KeyPath, line_of
@@ -24,6 +24,9 @@ from weft.study.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputP
 
 #: Names of the types to which pydantic tried to convert a value, in paths of keys.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
+
+#: Keys whose value may be the name of a file; in other texts, arguments of specs may be.
+_FILES = ("fabric", "source", "names", "workload", "coefficients")
 
 #: Most errors that a message explains; the others are counted.
 _SHOWN = 5
@@ -48,8 +51,12 @@ def read_experiment(path: str | Path) -> Experiment:
             raise InputError(
                 "describes a study: 'weft study' runs it", file=path, line=line_of(text, (key,))
             )
-    experiment = check(data, file=path, text=text)
-    return beside(experiment, Path(path).parent)
+
+    def beside(name: str) -> str | None:
+        found = Path(path).parent / name
+        return str(found) if not Path(name).is_absolute() and file_exists(found) else None
+
+    return check(_renamed(data, beside), file=path, text=text)
 
 
 def check(
@@ -185,61 +192,25 @@ def table_in(hint: Any) -> type[BaseModel] | None:
     return None
 
 
-def beside(experiment: Experiment, folder: Path) -> Experiment:
-    """Return the experiment with paths in place of the names of files in a folder."""
-
-    def in_folder(name: str) -> str:
-        path = folder / name
-        return str(path) if not Path(name).is_absolute() and file_exists(path) else name
-
-    return _renamed(experiment, in_folder)
-
-
 def with_absolute_paths(experiment: Experiment) -> Experiment:
     """Return the experiment with absolute paths, independent of the working folder."""
-    output = experiment.output
-    if output.folder is not None:
-        output = output.model_copy(update={"folder": os.path.abspath(output.folder)})
-    if output.html is not None:
-        output = output.model_copy(update={"html": os.path.abspath(output.html)})
-    renamed = _renamed(
-        experiment, lambda name: os.path.abspath(name) if os.path.exists(name) else name
+    data = _renamed(
+        experiment.model_dump(),
+        lambda name: os.path.abspath(name) if os.path.exists(name) else None,
     )
-    return renamed.model_copy(update={"output": output})
+    output = data["output"]
+    output |= {key: os.path.abspath(output[key]) for key in ("folder", "html") if output[key]}
+    return Experiment.model_validate(data)
 
 
-def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment:
-    """Return the experiment with renamed files; `rename` returns other texts unchanged."""
+def _renamed(data: dict[str, Any], find: Callable[[str], str | None]) -> dict[str, Any]:
+    """Return the keys of an experiment with other names of files; `find` knows them."""
 
-    def spec(text: str) -> str:
-        return renamed_spec(text, lambda name: rename(name) if rename(name) != name else None)
+    def changed(text: str, key: str) -> str:
+        return (find(text) if key in _FILES else None) or renamed_spec(text, find)
 
-    def either(text: str) -> str:
-        return rename(text) if rename(text) != text else spec(text)
-
-    fabric = experiment.fabric
-    if fabric.names is not None:
-        fabric = fabric.model_copy(update={"names": rename(fabric.names)})
-    jobs = tuple(
-        job.model_copy(
-            update={
-                "workload": tuple(map(either, job.workload)),
-                "placement": tuple(map(spec, job.placement)),
-            }
-        )
-        for job in experiment.job
-    )
-    changes: dict[str, Any] = {
-        "fabric": fabric.model_copy(update={"source": rename(fabric.source)}),
-        "job": jobs,
-    }
-    for key in ("engine", "routing", "policy"):
-        given = getattr(experiment, key)
-        if given is not None and (specs := tuple(map(spec, given))) != given:
-            changes[key] = specs
-    if experiment.coefficients is not None:
-        changes["coefficients"] = rename(experiment.coefficients)
-    return experiment.model_copy(update=changes)
+    renamed: dict[str, Any] = each_text(data, changed)
+    return renamed
 
 
 def resolved(experiment: Experiment) -> str:
