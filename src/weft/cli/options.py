@@ -34,16 +34,18 @@ class GivenOptions:
 
     def build(self, kind: type[T], **more: Any) -> T:
         """Return an instance of a settings class, from given options and, below them, others."""
-        items = settings(kind)
-        given = {
+        try:
+            return kind(**{**more, **self.converted(kind)})
+        except InputError as error:
+            raise InputError(in_flags(error.message, settings(kind))) from None
+
+    def converted(self, kind: type) -> dict[str, Any]:
+        """Return the given options that are settings of a class."""
+        return {
             item.field: convert(self.value(name), item.hint, item.flag)
             for name, item in self.items.items()
-            if item in items and self.is_given(name)
+            if item in settings(kind) and self.is_given(name)
         }
-        try:
-            return kind(**{**more, **given})
-        except InputError as error:
-            raise InputError(in_flags(error.message, items)) from None
 
     def flags(self) -> list[str]:
         """Return the names of the given options, such as ``--seed``."""

@@ -27,28 +27,25 @@ from weft.cli.common import (
     table_width,
 )
 from weft.cli.machine_output import emit
+from weft.cli.options import options_of
 from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
 from weft.core.columns import Column, frame, write_table
 from weft.core.errors import InputError
 from weft.core.pool import check_processes, cores
-from weft.core.registry import convert
+from weft.core.settings import settings
 from weft.core.signals import ended_by
-from weft.core.units import Bytes, Count
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
 from weft.report.study_page import write_study_page
 from weft.routing import engine as engine_registry
-from weft.study.commands.topologies import ONE_OF
+from weft.study.commands.topologies import ONE_OF, RandomFaults, TopologyKeys
 from weft.study.data import study_data
 from weft.study.experiment.run_level import duration
 from weft.study.experiment.toml_file import toml_text
 from weft.study.machines import (
     MACHINE_COLUMNS,
     ROUTINGS,
-    WORKLOADS,
-    Routing,
-    TimedLevel,
     routes_text,
     uneven,
 )
@@ -60,6 +57,15 @@ from weft.study.spec import StudyFile, study_of
 from weft.workload import load_workload
 from weft.workload.placement.placement_registry import placement as placement_registry
 
+#: Options of the machines and of their workloads: keys of a study.
+TopologyOptions: Any = options_of(
+    "TopologyOptions",
+    [
+        *(item for item in settings(TopologyKeys) if item.key not in ("hosts", "radix", "faults")),
+        *settings(RandomFaults),
+    ],
+)
+DEFAULT = TopologyOptions()
 #: Exit status when no run has a result.
 NO_RESULT = 1
 
@@ -81,7 +87,6 @@ RUN_COLUMNS: Mapping[str, Column] = {
 def topologies_command(
     *,
     hosts: Annotated[Whole, Parameter(help="Number of hosts.")],
-    rate: Annotated[str, Parameter(help="Rate of all cables, by name or in Gb/s.")] = "4xNDR",
     radix: Annotated[
         Whole | None,
         Parameter(
@@ -89,68 +94,7 @@ def topologies_command(
             "40 at HDR, 64 at NDR, 144 at XDR, else 64."
         ),
     ] = None,
-    family: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--family", "--families"],
-            help="Machine, such as dragonfly, fat-tree-2:1, or fat-tree for all fat trees. "
-            "Repeatable. Default: all.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
-    workload: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--workload", "--workloads"],
-            help="Workload, one rank per host, such as 'alltoall:size=16KiB'. Repeatable. "
-            f"Default: {' and '.join(WORKLOADS)}.",
-            consume_multiple=(1, None),
-        ),
-    ] = (),
-    placement: Annotated[
-        str, Parameter(help="Placement of the ranks, such as 'random:seed=1'.")
-    ] = "linear",
-    level: Annotated[TimedLevel, Parameter(help="Level of detail of the workloads.")] = "flow",
-    saturation: Annotated[
-        TimedLevel | None,
-        Parameter(
-            help="Also search for the saturation under uniform traffic, at this level of detail. "
-            "May take minutes per machine."
-        ),
-    ] = None,
-    routing: Annotated[
-        Routing | None,
-        Parameter(
-            help="Class of routing of all machines. static: one path per pair, by the static "
-            "engine that suits the family, else dfsssp. adaptive: a choice among minimal and "
-            "non-minimal paths (ugal) on low-diameter networks, and among all minimal paths "
-            "(ecmp) on others. Default: static."
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        Parameter(help="Routing engine of all machines, instead of a class of routing."),
-    ] = None,
-    eager: Annotated[
-        str | None,
-        Parameter(help="Size of the largest message that is sent without a rendezvous, as 16KiB."),
-    ] = None,
-    random_cables: Annotated[
-        str | None,
-        Parameter(
-            help="Remove this number, or share such as 2%, of random cables between switches from "
-            "each machine; parts and costs include them. A share is rounded to the nearest "
-            "number, and is at least one."
-        ),
-    ] = None,
-    fault_seed: Annotated[Whole, Parameter(help="Seed of the random faults.")] = 0,
-    prices: Annotated[
-        Path | None, Parameter(help="Price file (TOML); without it, there are no costs.")
-    ] = None,
-    seed: Annotated[
-        Whole,
-        Parameter(help="Seed of bisections and simulations; random specs have seeds of their own."),
-    ] = 0,
+    chosen: TopologyOptions = DEFAULT,
     processes: Annotated[
         Whole | None, Parameter(help="Number of worker processes. Default: one per core.")
     ] = None,
@@ -176,35 +120,32 @@ def topologies_command(
     check_files(("--output", output, TABLES), ("--report", report, PAGES))
     check_folder("--store", store)
     check_processes(processes)
+    given, faults = chosen.converted(TopologyKeys), chosen.converted(RandomFaults)
+    if family := given.get("family"):
+        given["family"] = tuple(name.strip() for text in family for name in text.split(","))
+    keys = TopologyKeys.model_construct(
+        hosts=hosts, faults=RandomFaults.model_construct(**faults), **given
+    )
+    rate, engine, routing, level = keys.rate, keys.engine, keys.routing, keys.level
     ports = ports_of(rate) if radix is None else radix
-    names = [name.strip() for text in family for name in text.split(",")] or None
-    machines, refused = machines_for(hosts, ports, rate, names)
-    _check(hosts, workload or WORKLOADS, placement, engine)
+    machines, refused = machines_for(hosts, ports, rate, keys.family)
+    _check(hosts, keys.workload, keys.placement, engine)
     if engine is not None and routing is not None:
         raise InputError(f"--routing {routing}, --engine {engine}: {ONE_OF}")
-    eager_bytes = None if eager is None else convert(eager, Bytes, "--eager")
-    missing = 0 if random_cables is None else convert(random_cables, Count, "--random-cables")
+    missing, fault_seed = keys.faults.random_cables, keys.faults.seed
     if fault_seed and not missing:
         raise InputError("--fault-seed requires --random-cables")
-    currency = "" if prices is None else Prices.read(prices).currency
+    currency = "" if keys.prices is None else Prices.read(keys.prices).currency
     kind = f"engine {engine}" if engine is not None else f"{routing or ROUTINGS[0]} routing"
     headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
     if missing:
         what = "cable" if missing == 1 else "cables"
         of = f"{missing} of the cables" if isinstance(missing, str) else f"{missing} {what}"
         headline += f"; {of} between switches missing at random, seed {fault_seed}"
-    keys = {
-        "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
-        "workload": list(workload or WORKLOADS), "placement": placement, "level": level,
-        "saturation": saturation, "routing": routing, "engine": engine,
-        "eager": eager_bytes, "seed": seed,
-        "faults": {"random_cables": missing, "seed": fault_seed} if missing else None,
-        "prices": None if prices is None else str(prices),
-        "study": {"title": headline},
-    }  # fmt: skip
-    text = "".join(
-        f"{key} = {toml_text(value)}\n" for key, value in keys.items() if value is not None
-    )
+    data = keys.model_copy(update={"radix": ports}).model_dump(exclude_none=True)
+    data |= {"faults": data.pop("faults") if missing else None, "prices": data.pop("prices", None)}
+    data = {"command": "topologies", **data, "study": {"title": headline}}
+    text = "".join(f"{key} = {toml_text(data[key])}\n" for key in data if data[key] is not None)
     # Other options are another study in the same store.
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     study = study_of(text, Path.cwd() / f"topologies-{hosts}-{rate}-{digest}.toml")

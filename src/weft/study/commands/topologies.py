@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.advice.machine_room import Prices
 from weft.core.errors import InputError
-from weft.core.settings import Seed, Whole
+from weft.core.settings import Option, Seed, Whole
 from weft.core.units import Bytes, Count
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
@@ -55,13 +55,14 @@ class RandomFaults(Part):
     Parameters
     ----------
     random_cables
-        Number, or share such as ``2%``, of random cables between switches that are missing.
+        Number, or share such as ``2%``, of random cables between switches that are missing; parts
+        and costs include them. A share is rounded to the nearest number, and is at least one.
     seed
         Seed of the random faults.
     """
 
     random_cables: Count = 0
-    seed: Seed = 0
+    seed: Annotated[Seed, Option(flag="fault_seed")] = 0
 
 
 class TopologyKeys(Part):
@@ -72,7 +73,7 @@ class TopologyKeys(Part):
     hosts
         Number of hosts.
     rate
-        Rate of all cables.
+        Rate of all cables, by name or in Gb/s.
     radix
         Number of ports of a switch; by default that of a usual switch of the rate.
     family
@@ -81,17 +82,21 @@ class TopologyKeys(Part):
     workload
         Workloads with one rank per host.
     placement
-        Placement of the ranks.
+        Placement of the ranks, such as ``random:seed=1``.
     level
         Level of detail of the workloads.
     saturation
-        Level of detail of a search for saturation, which is a run more; by default there is none.
+        Level of detail of a search for saturation under uniform traffic, which is a run more and
+        may take minutes; by default there is none.
     routing
-        Class of routing of all machines, ``static`` or ``adaptive``; by default static.
+        Class of routing of all machines; by default static. ``static``: one path per pair, by the
+        static engine that suits the family, else dfsssp. ``adaptive``: a choice among minimal and
+        non-minimal paths (ugal) on low-diameter networks, and among all minimal paths (ecmp) on
+        others.
     engine
         Routing engine of all machines, instead of a class.
     eager
-        Size of the largest message that is sent without a rendezvous.
+        Size of the largest message that is sent without a rendezvous, as ``16KiB``.
     prices
         A price file; without it, there are no costs.
     seed
@@ -103,8 +108,8 @@ class TopologyKeys(Part):
     hosts: Annotated[Whole, Field(ge=2)]
     rate: str = "4xNDR"
     radix: Annotated[Whole, Field(ge=2)] | None = None
-    family: Names | None = None
-    workload: Names = WORKLOADS
+    family: Annotated[Names | None, Option(compared="texts", plural="families")] = None
+    workload: Annotated[Names, Option(compared="texts", plural="workloads")] = WORKLOADS
     placement: str = "linear"
     level: TimedLevel = "flow"
     saturation: TimedLevel | None = None
