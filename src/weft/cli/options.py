@@ -34,8 +34,9 @@ class GivenOptions:
 
     def build(self, kind: type[T], **more: Any) -> T:
         """Return an instance of a settings class, from given options and, below them, others."""
+        given = self.converted(kind)
         try:
-            return kind(**{**more, **self.converted(kind)})
+            return kind(**{**more, **given})
         except InputError as error:
             raise InputError(in_flags(error.message, settings(kind))) from None
 
