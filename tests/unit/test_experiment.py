@@ -71,11 +71,11 @@ def test_values_listed_twice_run_once() -> None:
     assert [run.policy for run in check(data).runs] == 3 * ["nrk", "spray"]
     many = {
         "fabric": "x",
-        "job": [{"workload": [str(n)] * 1, "placement": ["p"]} for n in range(2)],
+        "engine": [str(n) for n in range(1001)],
+        "job": [{"workload": [str(n) for n in range(MAX_RUNS // 1000)], "placement": ["p"]}],
     }
-    many["engine"] = [str(n) for n in range(MAX_RUNS + 1)]
     with pytest.raises(
-        InputError, match=r"the lists combine to 10,001 runs; expected at most 10,000"
+        InputError, match=r"the lists combine to 1,001,000 runs; expected at most 1,000,000"
     ):
         _ = check(many).runs
 

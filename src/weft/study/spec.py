@@ -24,15 +24,13 @@ from weft.sim.options import RunSettings
 from weft.study.axes import Axis, read_axes, set_key, text_of
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import Point, keys_of, measures_of, repeated, study_command
-from weft.study.experiment.spec import Part, listed
+from weft.study.experiment.spec import MAX_RUNS, Part, listed
 from weft.study.experiment.toml_file import toml_text, validated
 from weft.study.runs.executors import Limits
 from weft.study.variables import Variables
 
 #: Command of a file that names none.
 USUAL_COMMAND = "simulate"
-#: Largest number of runs of a study.
-MAX_RUNS = 1_000_000
 #: Key of a run -> levels of detail that have it.
 _LEVELS = {item.key: item.option.levels for item in settings(RunSettings)}
 

@@ -60,8 +60,8 @@ from weft.sim.options import (
 )
 from weft.sim.packet.hardware import WRITTEN, hardware_of
 
-#: Maximum number of runs of an experiment.
-MAX_RUNS = 10_000
+#: Largest number of runs of an experiment or a study.
+MAX_RUNS = 1_000_000
 
 Overlap = Literal["refuse", "share"]
 
