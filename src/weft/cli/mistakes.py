@@ -83,8 +83,9 @@ def _unknown_command(error: cyclopts.UnknownCommandError, chain: list[str]) -> s
 def _expected(hint: Any, value: str) -> str:
     """Return what a value of a type must be, in words."""
     if get_origin(hint) is Literal:
-        *others, last = map(str, get_args(hint))
-        return f"expected {', '.join(others)} or {last}{_meant(value, [*others, last])}"
+        *others, last = get_args(hint)
+        listed = f"{', '.join(map(repr, others))} or {last!r}" if others else repr(last)
+        return f"expected {listed}{_meant(value, [*others, last])}"
     kinds = {hint, *get_args(hint)}
     if bool in kinds:
         return "the option takes no value"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_origin
 
 from cyclopts import Parameter
 
@@ -73,7 +73,8 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
 def _option(item: Setting) -> tuple[Any, Any]:
     """Return the type and the dataclass field of an option."""
     several = is_listed(item)
-    hint: Any = tuple[str, ...] if several else str | None
+    one: Any = Literal[item.choices] if item.choices else str
+    hint: Any = tuple[str, ...] if several else one | None
     usual: Any = () if several else None
     if item.option.means is not None:
         hint, usual = bool, False
@@ -97,9 +98,9 @@ def help_of(item: Setting) -> str:
             else f"{meaning[:-1]}: {item.option.means}."
         )
     sentences = [meaning]
-    if item.choices:
-        sentences.append(f"One of {', '.join(map(str, item.choices))}.")
     if is_listed(item):
+        if item.choices:
+            sentences.append(f"One of {', '.join(map(str, item.choices))}.")
         sentences.append("Repeatable.")
     if usual := usual_of(item):
         sentences.append(f"Default: {usual}.")
