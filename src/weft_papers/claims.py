@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
@@ -266,6 +267,39 @@ def vote(findings: Mapping[Any, ClaimFinding]) -> Vote:
     return Vote(Verdict.NOT_MEASURED if missing else Verdict.UNDECIDED, counts)
 
 
+def explained_choices(
+    fails: str = "", always: str | Callable[[Any], str] = "", *, undecided: bool = True
+) -> Callable[[Any, Mapping[Any, ClaimFinding]], str]:
+    """Return a comment that explains a result and lists the choices with another verdict.
+
+    Parameters
+    ----------
+    fails
+        Explanation if the claim does not hold with the first choice.
+    always
+        Explanation of any result, or a function of the evidence, which is left out if some
+        measurements are missing.
+    undecided
+        Whether `fails` also explains why the claim is undecided or cannot be told.
+    """
+
+    def comment(evidence: Any, findings: Mapping[Any, ClaimFinding]) -> str:
+        first = next(iter(findings.values())).verdict
+        others: dict[Verdict, list[str]] = {}
+        for choice, each in findings.items():
+            if each.verdict is not first:
+                others.setdefault(each.verdict, []).append(choice)
+        text = "; ".join(f"{verdict} with {', '.join(names)}" for verdict, names in others.items())
+        failed = first is not Verdict.HOLDS if undecided else first is Verdict.FAILS
+        parts = [fails] if failed else []
+        with suppress(NotMeasured, OutOfScope):
+            parts.append(always if isinstance(always, str) else always(evidence))
+        parts += [f"Other choices: {text}."] if text else []
+        return " ".join(filter(None, parts))
+
+    return comment
+
+
 #: (evidence, basis) -> the comparisons of a claim.
 Compare = Callable[[E, Any], Sequence[ClaimComparison]]
 #: (evidence, basis) -> quantities: label, and one value per seed.
@@ -289,7 +323,7 @@ class Claim(Generic[E]):
     #: (evidence, basis) -> the numbers to show; by default those that are compared.
     measured: Callable[[E, Any], str] | None = None
     #: Explanation of the result, or (evidence, findings by basis) -> the explanation.
-    comment: str | Callable[[E, Mapping[Any, ClaimFinding]], str] = ""
+    comment: str | Callable[[E, Mapping[Any, ClaimFinding]], str] = explained_choices()  # noqa: RUF009
 
     def finding(self, evidence: E, basis: Any) -> ClaimFinding:
         """Test the claim on one basis."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
@@ -21,7 +20,7 @@ from weft.core.files import make_folder, write_text, write_with
 from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft_papers.claim_report import claims_by_choice, findings_frame, verdict_counts
-from weft_papers.claims import ClaimFinding, ClaimResult, NotMeasured, OutOfScope, Verdict
+from weft_papers.claims import ClaimResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -192,36 +191,3 @@ def results_by_point(runs: Iterable[Any], measured: Iterable[Any]) -> dict[Any, 
     for run in runs:
         points.setdefault(replace(run, seed=0), []).append(known.get(run))
     return points
-
-
-def explained_choices(
-    fails: str = "", always: str | Callable[[Any], str] = "", *, undecided: bool = True
-) -> Callable[[Any, Mapping[Any, ClaimFinding]], str]:
-    """Return a comment that explains a result and lists the choices with another verdict.
-
-    Parameters
-    ----------
-    fails
-        Explanation if the claim does not hold with the first choice.
-    always
-        Explanation of any result, or a function of the evidence, which is left out if some
-        measurements are missing.
-    undecided
-        Whether `fails` also explains why the claim is undecided or cannot be told.
-    """
-
-    def comment(evidence: Any, findings: Mapping[Any, ClaimFinding]) -> str:
-        first = next(iter(findings.values())).verdict
-        others: dict[Verdict, list[str]] = {}
-        for choice, each in findings.items():
-            if each.verdict is not first:
-                others.setdefault(each.verdict, []).append(choice)
-        text = "; ".join(f"{verdict} with {', '.join(names)}" for verdict, names in others.items())
-        failed = first is not Verdict.HOLDS if undecided else first is Verdict.FAILS
-        parts = [fails] if failed else []
-        with suppress(NotMeasured, OutOfScope):
-            parts.append(always if isinstance(always, str) else always(evidence))
-        parts += [f"Other choices: {text}."] if text else []
-        return " ".join(filter(None, parts))
-
-    return comment

@@ -37,7 +37,6 @@ from weft_papers.kns.benchmarks import (
     most_at_once,
 )
 from weft_papers.kns.evidence import EITHER, KnsChoice, KnsEvidence, every_choice, hold
-from weft_papers.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
 from weft_papers.kns.machine import (
     ADAPTERS,
     CABLES,
@@ -57,6 +56,7 @@ from weft_papers.kns.runs import (
     study_runs,
 )
 from weft_papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
+from weft_papers.kns.tables import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
 
 PACKETS = KnsParameters("packet", "opensm", False)
 FLOWS = KnsParameters("flow", "opensm", False)

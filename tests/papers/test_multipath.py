@@ -20,16 +20,7 @@ from weft.routing import route
 from weft.sim.common.metrics import link_tiers, load_metrics
 from weft.sim.static.multipath import HASHES, multipath_loads
 from weft_papers.claims import plus_minus
-from weft_papers.multipath.evidence import CLAIM_BASES, MultipathEvidence, excess_variation
-from weft_papers.multipath.frames import (
-    BASES,
-    CDF_COLUMNS,
-    CLAIM_COLUMNS,
-    METRICS,
-    RUN_COLUMNS,
-    SCHEMES,
-    SUMMARY_COLUMNS,
-)
+from weft_papers.multipath.claims import CLAIM_BASES, CLAIMS, MultipathEvidence, excess_variation
 from weft_papers.multipath.study import (
     EPOCHS,
     QPS,
@@ -41,7 +32,15 @@ from weft_papers.multipath.study import (
     study_points,
     traffic,
 )
-from weft_papers.multipath.verdicts import CLAIMS
+from weft_papers.multipath.tables import (
+    BASES,
+    CDF_COLUMNS,
+    CLAIM_COLUMNS,
+    METRICS,
+    RUN_COLUMNS,
+    SCHEMES,
+    SUMMARY_COLUMNS,
+)
 from weft_papers.paper_registry import paper
 
 PUBLISHED = Path(__file__).with_name("multipath_published.csv")

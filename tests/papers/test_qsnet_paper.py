@@ -17,8 +17,7 @@ from weft.study.runs.typed import Results
 from weft.workload.sources import transfers
 from weft_papers import paper
 from weft_papers.claims import ClaimResult, Verdict, hold
-from weft_papers.qsnet.frames import TABLES
-from weft_papers.qsnet.report import QsNetStudy
+from weft_papers.qsnet.claims import CLAIMS, PRINTED, QsNetEvidence
 from weft_papers.qsnet.runs import (
     CHOICES,
     FIGURES,
@@ -36,8 +35,8 @@ from weft_papers.qsnet.runs import (
     study_runs,
     workload_of,
 )
-from weft_papers.qsnet.study import made, qsnet_evaluation
-from weft_papers.qsnet.verdicts import CLAIMS, PRINTED, QsNetEvidence
+from weft_papers.qsnet.study import QsNetStudy, made, qsnet_evaluation
+from weft_papers.qsnet.tables import TABLES
 
 SEEDS = range(3)
 ALL = tuple(FIGURES)

@@ -347,12 +347,10 @@ def _measured_rows(
         model = predict(*graph, 1.0, 0.0, 1.0)
         for edge, seconds in enumerate(MEASURED_4[name]):
             measured, packets = seconds / MEASURED_ALONE, float(ours[edge])
-            rows.append(
-                [
-                    f"4 {name}", "abcde"[edge], measured, float(model[edge]), variant.name,
-                    packets, 100 * (packets / measured - 1),
-                ]
-            )  # fmt: skip
+            rows.append([
+                f"4 {name}", "abcde"[edge], measured, float(model[edge]), variant.name, packets,
+                100 * (packets / measured - 1),
+            ])  # fmt: skip
     return rows
 
 

@@ -10,12 +10,15 @@ comparison.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.console import RenderableType
 
 from weft.core.columns import frame_of_rows
 from weft.core.errors import InputError
@@ -24,15 +27,15 @@ from weft.sim.flow.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_calibration.shapes import all_shapes, random_graph
 from weft_papers.contention import packets as packet
-from weft_papers.contention.report import (
-    SHAPE_COLUMNS,
-    SIZE_BYTES,
-    SPREAD_COLUMNS,
-    TIME_COLUMNS,
-    ContentionStudy,
-    Printed,
-)
+from weft_papers.contention import tables as table
+from weft_papers.contention.packets import PacketComparison
+from weft_papers.contention.plots import figure_5
+from weft_papers.contention.tables import Printed
 from weft_papers.paper_registry import paper
+from weft_papers.reported_study import ReportedStudy, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -46,9 +49,72 @@ FIGURE_2: dict[str, tuple[tuple[str, str], ...]] = {
 #: The paper only draws these graphs; the edges are reconstructed from its numbers.
 FIGURE_3: Edges = ((0, 1), (0, 2), (0, 3), (4, 1), (4, 5), (6, 5))
 FIGURE_4: dict[str, Edges] = {
-    "A": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 2)),
-    "B": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 1)),
-}
+    "A": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 2)), "B": ((0, 1), (0, 2), (3, 1), (4, 1), (5, 1)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContentionStudy(ReportedStudy):
+    """Result of the study."""
+
+    counted = "variants"
+    columns = table.TABLES
+
+    #: Every number printed in the paper, and its value in weft.
+    numbers: tuple[Printed, ...]
+    #: Predicted times of the random graphs, and their spread by number of edges.
+    times: pl.DataFrame
+    spread: pl.DataFrame
+    #: Predicted times of all connected graphs by number of edges.
+    shapes: pl.DataFrame
+    #: Errors relative to the packet level, or None.
+    packets: PacketComparison | None = None
+
+    @property
+    def printed(self) -> pl.DataFrame:
+        """Table with one row per printed number."""
+        return table.printed_frame(self.numbers)
+
+    @property
+    def agreeing(self) -> str:
+        """Number of printed numbers that agree."""
+        count = sum(number.agrees for number in self.numbers)
+        return f"{count} of {len(self.numbers)} printed numbers agree"
+
+    def parts(self) -> Iterator[RenderableType]:
+        """Yield the parts of the text: printed numbers, notes on the paper, and the spread."""
+        yield (
+            "A contention-aware performance model (Martinasso and Mehaut 2011)\n"
+            f"{self.agreeing}; messages of 20 MiB, alpha = {PAPER_INVERSE_BANDWIDTH} s/byte. A "
+            "number agrees when it is within one unit of the last digit printed, a time also "
+            "within 1e-5.\n"
+        )
+        if self.partial:
+            yield f"Partial, interrupted: {self.partial} at the packet level\n"
+        yield table.printed_table(self.numbers)
+        yield "Contradictions and open points of the paper\n"
+        yield from (f"{number}. {note}" for number, note in enumerate(table.NOTES, start=1))
+        yield ""
+        yield table.spread_table(self.spread)
+        yield table.RATIONAL
+        yield table.shapes_table(self.shapes)
+        yield from () if self.packets is None else table.packet_tables(self.packets)
+        yield table.MISSING
+        if self.packets is None:
+            yield table.WITHOUT_PACKETS
+        if self.files:
+            yield ""
+
+    def tables(self) -> Tables:
+        """Return the tables that are written as Parquet and CSV."""
+        return {**super().tables(), **({} if self.packets is None else self.packets.tables())}
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Return figure 5 with predicted times only."""
+        yield "figure5", figure_5(self.times, self.spread, self.parameters)
+
+    def __repr__(self) -> str:
+        return f"ContentionStudy({self.agreeing})"
 
 
 @paper("contention-model", aliases=("contention",))
@@ -158,7 +224,7 @@ def _figure_2() -> Iterator[Printed]:
 
 
 def _figure_3() -> Iterator[Printed]:
-    prediction = predict_steps(*_ends(FIGURE_3), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+    prediction = predict_steps(*_ends(FIGURE_3), table.SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
     penalty = (
         ("3.5", "3.5", "3.5", "3.33", "3.33", "1.5"),
         ("3.5", "3.5", "3.5", "2.33", "2.33", None),
@@ -185,9 +251,9 @@ def _figure_3() -> Iterator[Printed]:
             spent = float(min(prediction.end_s[step], prediction.completion_s[edge]))
             yield Printed("3", name, step + 1, "time", time[step][edge], spent)
     for edge, name in enumerate("abc"):
-        sent = SIZE_BYTES - float(prediction.remaining_bytes[0, edge])
+        sent = table.SIZE_BYTES - float(prediction.remaining_bytes[0, edge])
         yield Printed("3 (text)", name, 1, "bytes sent", "8987820", sent)
-    alone = float(predict([0], [1], SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)[0])
+    alone = float(predict([0], [1], table.SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)[0])
     yield Printed("3 (text)", "alone", None, "time", "0.010706", alone)
 
 
@@ -203,7 +269,7 @@ def _figure_4() -> Iterator[Printed]:
         ),
     }
     for graph, edges in FIGURE_4.items():
-        prediction = predict_steps(*_ends(edges), SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
+        prediction = predict_steps(*_ends(edges), table.SIZE_BYTES, 0.0, PAPER_INVERSE_BANDWIDTH)
         steps, times = printed[graph]
         for edge, name in enumerate("abcde"):
             for step, text in enumerate(steps[edge]):
@@ -237,7 +303,7 @@ def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFram
             time = predict(source, destination, 1.0, 0.0, 1.0)
             columns = zip(source, destination, penalty.tolist(), time.tolist(), strict=True)
             rows += [(count, graph, edge, *each) for edge, each in enumerate(columns)]
-    return frame_of_rows(TIME_COLUMNS, rows)
+    return frame_of_rows(table.TIME_COLUMNS, rows)
 
 
 def _packets(
@@ -269,7 +335,7 @@ def _spread(times: pl.DataFrame) -> pl.DataFrame:
         graphs, distinct = group["graph"].n_unique(), len(_distinct(values))
         spread = (values.min(), low, middle, high, values.max())
         rows.append((int(str(count)), graphs, *spread, distinct))
-    return frame_of_rows(SPREAD_COLUMNS, rows)
+    return frame_of_rows(table.SPREAD_COLUMNS, rows)
 
 
 def _fraction(value: float) -> str:
@@ -281,10 +347,8 @@ def _shapes(most: int) -> pl.DataFrame:
     for shape in all_shapes(most):
         times.setdefault(len(shape), []).append(predict(*_ends(tuple(shape)), 1.0, 0.0, 1.0))
     distinct = {count: _distinct(np.concatenate(each)) for count, each in times.items()}
-    return frame_of_rows(
-        SHAPE_COLUMNS,
-        [
-            (count, len(times[count]), len(values), ", ".join(map(_fraction, values)))
-            for count, values in distinct.items()
-        ],
-    )
+    rows = [
+        (count, len(times[count]), len(values), ", ".join(map(_fraction, values)))
+        for count, values in distinct.items()
+    ]
+    return frame_of_rows(table.SHAPE_COLUMNS, rows)

@@ -70,12 +70,12 @@ class Benchmark:
     name: str
     #: Ranks per node, 1 or 8 -> spec of the application; the spec for 8 serves all numbers but 1.
     spec: Mapping[int, str]
-    #: As `spec`, with the larger sizes of the option ``full``.
-    full: Mapping[int, str]
     #: Function (workload, times) that returns metric -> value.
     measure: Measure
     #: Metrics that `measure` returns.
     metrics: Mapping[str, Metric]
+    #: As `spec`, with the larger sizes of the option ``full``; empty for the same sizes.
+    full: Mapping[int, str] = field(default_factory=dict)
     #: Ranks per node, 1 or 8 -> number of random orders of the ranks. The workload is run once in
     #: each order, and values are geometric means over the orders. None for one run in rank order.
     orders: Mapping[int, int] | None = None
@@ -101,7 +101,7 @@ class Benchmark:
 
     def application(self, ranks_per_node: int, full: bool, variant: str | None = None) -> str:
         """Return the spec of the application, by default that of the headline variant."""
-        spec = (self.full if full else self.spec)[1 if ranks_per_node == 1 else 8]
+        spec = (self.full if full and self.full else self.spec)[1 if ranks_per_node == 1 else 8]
         variants = self.variants_at(ranks_per_node)
         more = variants[next(iter(variants)) if variant is None else variant]
         return f"{spec},{more}" if more else spec
@@ -257,172 +257,134 @@ def _ebb(work: Workload, times: Times) -> Mapping[str, float]:
     return {"ebb": float(np.mean(rates)), "ebb-worst": float(np.min(rates))}
 
 
-def _bandwidth(meaning: str, figure: str) -> Metric:
-    return Metric("GB/s", meaning, figure)
-
-
-def _latency(meaning: str, figure: str) -> Metric:
-    return Metric("us", meaning, figure, "less")
-
-
 def _both(spec: str) -> Mapping[int, str]:
     return dict.fromkeys((1, 8), spec)
 
 
-_PAIRS = "over ping-pong pairs, one pair at a time"
+def _metric(
+    name: str, unit: str, meaning: str, figure: str = "", better: str = "more"
+) -> dict[str, Metric]:
+    return {name: Metric(unit, meaning, figure, better)}
+
+
+def _ping_pong(quantity: str, unit: str, better: str, figures: str) -> dict[str, Metric]:
+    """Return the metrics of ping-pong pairs; `figures` has one letter for each."""
+    name, number = f"pingpong-{quantity}", 10 if quantity == "latency" else 9
+    words = {"min": "minimum", "avg": "mean", "max": "maximum"}
+    return {
+        f"{name}-{which}": Metric(
+            unit, f"HPCC: {word} {quantity} over ping-pong pairs, one pair at a time",
+            f"{number}{letter}", better,
+        )
+        for (which, word), letter in zip(words.items(), figures, strict=True)
+    }  # fmt: skip
+
+
+_RING = _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}")
+_PACED = f"update_time={PAPER_UPDATE_NS:g}ns", f"update_time={8 * PAPER_UPDATE_NS:g}ns"
 BENCHMARKS: Mapping[str, Benchmark] = {
     benchmark.name: benchmark
     for benchmark in (
         Benchmark(
-            "pingpong-latency",
-            _both("pingpong:sizes=8"),
-            _both("pingpong:sizes=8"),
-            _ping_pong_latency,
-            {
-                "pingpong-latency-min": _latency(f"HPCC: minimum latency {_PAIRS}", "10c"),
-                "pingpong-latency-avg": _latency(f"HPCC: mean latency {_PAIRS}", "10e"),
-                "pingpong-latency-max": _latency(f"HPCC: maximum latency {_PAIRS}", "10a"),
-            },
+            "pingpong-latency", _both("pingpong:sizes=8"), _ping_pong_latency,
+            _ping_pong("latency", "us", "less", "cea"),
         ),
         Benchmark(
             "pingpong-bandwidth",
             {1: "pingpong:sizes=2000000", 8: "pingpong:sizes=2000000,max_pairs=1300"},
-            {1: "pingpong:sizes=2000000", 8: "pingpong:sizes=2000000"},
-            _ping_pong_bandwidth,
-            {
-                "pingpong-bandwidth-min": _bandwidth(f"HPCC: minimum bandwidth {_PAIRS}", "9c"),
-                "pingpong-bandwidth-avg": _bandwidth(f"HPCC: mean bandwidth {_PAIRS}", "9e"),
-                "pingpong-bandwidth-max": _bandwidth(f"HPCC: maximum bandwidth {_PAIRS}", "9a"),
-            },
+            _ping_pong_bandwidth, _ping_pong("bandwidth", "GB/s", "more", "cea"),
+            _both("pingpong:sizes=2000000"),
         ),
         Benchmark(
-            "natural-ring-latency",
-            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _ring_latency("natural-ring-latency"),
-            {"natural-ring-latency": _latency("HPCC: latency of the naturally ordered ring", "12")},
+            "natural-ring-latency", _RING, _ring_latency("natural-ring-latency"),
+            _metric(
+                "natural-ring-latency", "us", "HPCC: latency of the naturally ordered ring", "12",
+                "less",
+            ),
         ),
         Benchmark(
-            "random-ring-latency",
-            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _ring_latency("random-ring-latency"),
-            {
-                "random-ring-latency": _latency(
-                    "HPCC: latency of randomly ordered rings, geometric mean", "13"
-                )
-            },
-            orders={1: 30, 8: 10},
-            draws=True,
+            "random-ring-latency", _RING, _ring_latency("random-ring-latency"),
+            _metric(
+                "random-ring-latency", "us",
+                "HPCC: latency of randomly ordered rings, geometric mean", "13", "less",
+            ),
+            orders={1: 30, 8: 10}, draws=True,
         ),
         Benchmark(
-            "natural-ring-bandwidth",
-            _both("natural-ring:sizes=2000000"),
-            _both("natural-ring:sizes=2000000"),
+            "natural-ring-bandwidth", _both("natural-ring:sizes=2000000"),
             _ring_bandwidth("natural-ring-bandwidth"),
-            {
-                "natural-ring-bandwidth": _bandwidth(
-                    "HPCC: bandwidth per rank in the naturally ordered ring", ""
-                )
-            },
+            _metric(
+                "natural-ring-bandwidth", "GB/s",
+                "HPCC: bandwidth per rank in the naturally ordered ring",
+            ),
         ),
         Benchmark(
             "random-ring-bandwidth",
             {1: "random-ring:sizes=2000000,rings=10", 8: "random-ring:sizes=2000000,rings=2"},
-            _both("random-ring:sizes=2000000,rings=10"),
             _ring_bandwidth("random-ring-bandwidth"),
-            {
-                "random-ring-bandwidth": _bandwidth(
-                    "HPCC: bandwidth per rank in randomly ordered rings, geometric mean", ""
-                )
-            },
-            draws=True,
+            _metric(
+                "random-ring-bandwidth", "GB/s",
+                "HPCC: bandwidth per rank in randomly ordered rings, geometric mean",
+            ),
+            _both("random-ring:sizes=2000000,rings=10"), draws=True,
         ),
         Benchmark(
-            "random-access",
-            {1: "random-access:table=128KiB", 8: "random-access:table=16KiB"},
-            {1: "random-access:table=1MiB", 8: "random-access:table=128KiB"},
+            "random-access", {1: "random-access:table=128KiB", 8: "random-access:table=16KiB"},
             _random_access("random-access"),
-            {
-                "random-access": Metric(
-                    "GUPS", "HPCC: random updates, without processor time", ""
-                )
-            },
-            draws=True,
+            _metric("random-access", "GUPS", "HPCC: random updates, without processor time"),
+            {1: "random-access:table=1MiB", 8: "random-access:table=128KiB"}, draws=True,
         ),
         Benchmark(
             "random-access-paced",
-            {
-                1: f"random-access:table=128KiB,update_time={PAPER_UPDATE_NS:g}ns",
-                8: f"random-access:table=16KiB,update_time={8 * PAPER_UPDATE_NS:g}ns",
-            },
-            {
-                1: f"random-access:table=1MiB,update_time={PAPER_UPDATE_NS:g}ns",
-                8: f"random-access:table=128KiB,update_time={8 * PAPER_UPDATE_NS:g}ns",
-            },
+            {1: f"random-access:table=128KiB,{_PACED[0]}",
+             8: f"random-access:table=16KiB,{_PACED[1]}"},
             _random_access("random-access-paced"),
-            {
-                "random-access-paced": Metric(
-                    "GUPS", "HPCC: random updates at the pace of the paper's processors", "11"
-                )
-            },
+            _metric(
+                "random-access-paced", "GUPS",
+                "HPCC: random updates at the pace of the paper's processors", "11",
+            ),
+            {1: f"random-access:table=1MiB,{_PACED[0]}",
+             8: f"random-access:table=128KiB,{_PACED[1]}"},
             draws=True,
         ),
         Benchmark(
-            "ptrans",
-            _both(f"ptrans:order={PTRANS_ORDER}"),
-            _both(f"ptrans:order={3 * PTRANS_ORDER}"),
-            _ptrans,
-            {
-                "ptrans": _bandwidth(
-                    "HPCC: matrix size divided by the time of the exchange, without processor time",
-                    "14",
-                )
-            },
-            axis="grid",
+            "ptrans", _both(f"ptrans:order={PTRANS_ORDER}"), _ptrans,
+            _metric(
+                "ptrans", "GB/s",
+                "HPCC: matrix size divided by the time of the exchange, without processor time",
+                "14",
+            ),
+            _both(f"ptrans:order={3 * PTRANS_ORDER}"), axis="grid",
             variants={1: {grid: f"grid={grid}" for grid in ("6x6", "4x9", "3x12")}},
         ),
         Benchmark(
             "hpcg",
-            {
-                1: f"hpcg:iterations=5,gflops={CORE_GFLOPS:g}",
-                8: f"hpcg:iterations=1,gflops={CORE_GFLOPS:g}",
-            },
-            _both(f"hpcg:iterations=50,gflops={CORE_GFLOPS:g}"),
+            {1: f"hpcg:iterations=5,gflops={CORE_GFLOPS:g}",
+             8: f"hpcg:iterations=1,gflops={CORE_GFLOPS:g}"},
             _hpcg,
-            {
-                "hpcg": Metric("GFLOPS", "HPCG at 0.85 GFLOPS per rank", "15"),
-                "hpcg-waiting": Metric(
-                    "%", "HPCG: share of the time for which the busiest rank waits", "", "less"
-                ),
-            },
+            _metric("hpcg", "GFLOPS", "HPCG at 0.85 GFLOPS per rank", "15")
+            | _metric(
+                "hpcg-waiting", "%", "HPCG: share of the time for which the busiest rank waits",
+                better="less",
+            ),
+            _both(f"hpcg:iterations=50,gflops={CORE_GFLOPS:g}"),
         ),
         Benchmark(
-            "graph500",
-            _both(f"graph500:scale={GRAPH_SCALE}"),
+            "graph500", _both(f"graph500:scale={GRAPH_SCALE}"), _graph500("graph500"),
+            _metric(
+                "graph500", "GTEPS",
+                "Graph500: edges of the graph divided by the time of a search's messages",
+            ),
             _both(f"graph500:scale={GRAPH_SCALE + 3}"),
-            _graph500("graph500"),
-            {
-                "graph500": Metric(
-                    "GTEPS",
-                    "Graph500: edges of the graph divided by the time of a search's messages",
-                    "",
-                )
-            },
         ),
         Benchmark(
-            "graph500-paced",
-            _both(f"graph500:scale={GRAPH_SCALE}"),
-            _both(f"graph500:scale={GRAPH_SCALE + 3}"),
-            _graph500("graph500-paced"),
-            {
-                "graph500-paced": Metric(
-                    "GTEPS",
-                    "Graph500: edges of the graph divided by the time of a search, with part of "
-                    "the paper's time as processor time", "16",
-                )
-            },
-            axis="pace",
+            "graph500-paced", _both(f"graph500:scale={GRAPH_SCALE}"), _graph500("graph500-paced"),
+            _metric(
+                "graph500-paced", "GTEPS",
+                "Graph500: edges of the graph divided by the time of a search, with part of "
+                "the paper's time as processor time", "16",
+            ),
+            _both(f"graph500:scale={GRAPH_SCALE + 3}"), axis="pace",
             variants={
                 ranks: {
                     pace: f"edge_time={ranks * part * PAPER_EDGE_NS:g}ns"
@@ -432,15 +394,12 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             },
         ),
         Benchmark(
-            "ebb",
-            {1: "ebb:rounds=50", 8: "ebb:rounds=3"},
-            _both("ebb:rounds=1000"),
-            _ebb,
-            {
-                "ebb": _bandwidth("Netgauge: effective bisection bandwidth per rank", "17"),
-                "ebb-worst": _bandwidth("Netgauge: minimum bandwidth of a pair in any round", ""),
-            },
-            draws=True,
+            "ebb", {1: "ebb:rounds=50", 8: "ebb:rounds=3"}, _ebb,
+            _metric("ebb", "GB/s", "Netgauge: effective bisection bandwidth per rank", "17")
+            | _metric(
+                "ebb-worst", "GB/s", "Netgauge: minimum bandwidth of a pair in any round"
+            ),
+            _both("ebb:rounds=1000"), draws=True,
         ),
     )
 }  # fmt: skip

@@ -12,15 +12,10 @@ from weft_papers.kns.evidence import (
     EITHER,
     SAME,
     SIMILAR,
-    Condition,
     Conditions,
     KnsEvidence,
-    above,
     against_linear,
-    alike,
-    below,
     claim,
-    kept,
     levels,
     random_over_linear,
     ratios,
@@ -61,11 +56,11 @@ def _max_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     return text + "."
 
 
-def _of_rivals(network: str, engine: str, make: Condition, *metrics: str) -> Conditions:
+def _of_rivals(network: str, engine: str, claimed: str, *metrics: str) -> Conditions:
     """Return conditions on an engine against its rivals: each metric, placement and rival."""
     pairs = rivals(network, engine)
     every = [
-        ratios(pairs, make, metric, placements=(placement,))
+        ratios(pairs, claimed, metric, placements=(placement,))
         for metric in metrics
         for placement in PLACEMENTS
     ]
@@ -107,43 +102,36 @@ def _updn_latency(evidence: KnsEvidence) -> list[ClaimComparison]:
 
 OF_MESSAGES = (
     claim(
-        "pingpong-bandwidth-max",
-        "4.3.1, fig. 9a 9b",
+        "pingpong-bandwidth-max", "4.3.1, fig. 9a 9b",
         "The maximum ping-pong bandwidth is almost 4 GB/s on both networks with all routings",
         f"every maximum is {_LOW} to {_HIGH} GB/s",
         lambda evidence: [
             ClaimComparison.of(
-                f"maximum bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH)
+                f"maximum bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH),
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
             for placement in PLACEMENTS
             for values in [evidence.get("pingpong-bandwidth-max", network, engine, placement)]
         ],
-        lambda evidence: evidence.both("pingpong-bandwidth-max"),
-        _max_comment,
+        lambda evidence: evidence.both("pingpong-bandwidth-max"), _max_comment,
     ),
     claim(
-        "pingpong-bandwidth-min-kns",
-        "4.3.1, fig. 9c",
+        "pingpong-bandwidth-min-kns", "4.3.1, fig. 9c",
         "The KNS's minimum bandwidth is similar for all routings and placements",
         f"the largest minimum is within {SAME:.0%} of the smallest",
         spread_of("pingpong-bandwidth-min", KNS, SAME),
-        lambda evidence: evidence.show("pingpong-bandwidth-min", KNS),
-        _pairs,
+        lambda evidence: evidence.show("pingpong-bandwidth-min", KNS), _pairs,
     ),
     claim(
-        "pingpong-bandwidth-min-tree",
-        "4.3.1, fig. 9d",
+        "pingpong-bandwidth-min-tree", "4.3.1, fig. 9d",
         "The tree's minimum bandwidth is lower with random placement",
         "random / linear is below 1 with every routing",
-        random_over_linear(routings(TREE), below, "pingpong-bandwidth-min"),
-        lambda evidence: evidence.show("pingpong-bandwidth-min", TREE),
-        _pairs,
+        random_over_linear(routings(TREE), "below", "pingpong-bandwidth-min"),
+        lambda evidence: evidence.show("pingpong-bandwidth-min", TREE), _pairs,
     ),
     claim(
-        "pingpong-bandwidth-avg",
-        "4.3.1, fig. 9e",
+        "pingpong-bandwidth-avg", "4.3.1, fig. 9e",
         "The KNS's average bandwidth is close to its maximum",
         f"average / maximum is within {SAME:.0%} of 1",
         lambda evidence: [
@@ -160,12 +148,11 @@ OF_MESSAGES = (
         "2 MB take 0.5 ms; an additional switch takes 0.1 us.",
     ),
     claim(
-        "pingpong-latency-min",
-        "4.3.1, fig. 10c 10d",
+        "pingpong-latency-min", "4.3.1, fig. 10c 10d",
         "The minimum latency is lower on the tree (two hops) than on the KNS (four)",
         "tree / KNS is below 1 with updn, lash and dfsssp, and with ftree over hdor",
         ratios(
-            zip(routings(TREE), routings(KNS), strict=True), below, "pingpong-latency-min"
+            zip(routings(TREE), routings(KNS), strict=True), "below", "pingpong-latency-min"
         ),
         lambda evidence: evidence.both("pingpong-latency-min"),
         lambda evidence, finding: (
@@ -177,12 +164,11 @@ OF_MESSAGES = (
         ),
     ),
     claim(
-        "pingpong-latency-kns-placement",
-        "4.3.1, fig. 10a 10c",
+        "pingpong-latency-kns-placement", "4.3.1, fig. 10a 10c",
         "The KNS's latencies are the same for both placements",
         f"random / linear of minimum, average and maximum is within {SAME:.0%} of 1",
         random_over_linear(
-            routings(KNS), alike,
+            routings(KNS), "alike",
             "pingpong-latency-min", "pingpong-latency-avg", "pingpong-latency-max", by=SAME,
         ),
         lambda evidence: "; ".join(
@@ -192,12 +178,11 @@ OF_MESSAGES = (
         _pairs,
     ),
     claim(
-        "pingpong-latency-tree-random",
-        "4.3.1, fig. 10b 10f",
+        "pingpong-latency-tree-random", "4.3.1, fig. 10b 10f",
         "The tree's maximum and average latency are higher with random placement",
         "random / linear is above 1 with lash, dfsssp and ftree",
         random_over_linear(
-            routings(TREE, without="updn"), above, "pingpong-latency-max", "pingpong-latency-avg"
+            routings(TREE, without="updn"), "above", "pingpong-latency-max", "pingpong-latency-avg"
         ),
         lambda evidence: "; ".join(
             f"{which}: {evidence.show(f'pingpong-latency-{which}', TREE)}"
@@ -206,19 +191,16 @@ OF_MESSAGES = (
         _pairs,
     ),
     claim(
-        "pingpong-latency-updn",
-        "4.3.1, fig. 10b",
+        "pingpong-latency-updn", "4.3.1, fig. 10b",
         "On the tree updn's maximum latency reaches 14 us with linear placement",
         f"updn's maximum with linear placement is at least {_PAPER_UPDN_US * (1 - SIMILAR):.3g} us",
-        _updn_latency,
-        lambda evidence: evidence.show("pingpong-latency-max", TREE),
+        _updn_latency, lambda evidence: evidence.show("pingpong-latency-max", TREE),
         "updn's paths on the tree are as long as those of the other routings (up to six "
         "links), and no other message is in flight. One exchange delayed by an interrupt "
         "would explain 14 us.",
     ),
     claim(
-        "ring-linear",
-        "4.3.1, fig. 12 13",
+        "ring-linear", "4.3.1, fig. 12 13",
         "With linear placement ring latencies are similar, the tree's less than 0.5 us lower",
         f"for both rings, KNS minus tree is at most {_RING_LEAD_US} us and at least -{SAME:.0%} of "
         "the tree's latency, with lash, with dfsssp, and with hdor against ftree",
@@ -231,11 +213,10 @@ OF_MESSAGES = (
         "either network, and fewer on the tree.",
     ),
     claim(
-        "ring-natural-random",
-        "4.3.1, fig. 12",
+        "ring-natural-random", "4.3.1, fig. 12",
         "The naturally ordered ring's latency is much higher on the tree with random placement",
         f"random / linear is at least {SAME:.0%} above 1 with every routing of the tree",
-        random_over_linear(routings(TREE), above, "natural-ring-latency", by=SAME),
+        random_over_linear(routings(TREE), "above", "natural-ring-latency", by=SAME),
         lambda evidence: evidence.both("natural-ring-latency"),
         lambda evidence, finding: (
             "With linear placement most neighbours on the tree are attached to one switch. On the "
@@ -246,21 +227,19 @@ OF_MESSAGES = (
         ),
     ),
     claim(
-        "ring-random-random",
-        "4.3.1, fig. 13",
+        "ring-random-random", "4.3.1, fig. 13",
         "The randomly ordered ring's latency is much higher on the tree with random placement",
         f"random / linear is at least {SAME:.0%} above 1 with every routing of the tree",
-        random_over_linear(routings(TREE), above, "random-ring-latency", by=SAME),
+        random_over_linear(routings(TREE), "above", "random-ring-latency", by=SAME),
         lambda evidence: evidence.both("random-ring-latency"),
         "HPCC draws random orders of the ranks and averages over 30 of them. On any network a "
         "random order has the same distribution under random and under linear placement.",
     ),
     claim(
-        "ring-lash",
-        "4.3.1, fig. 12 13",
+        "ring-lash", "4.3.1, fig. 12 13",
         "On the KNS lash always has the lowest ring latency, thanks to its lanes",
         "lash / other is below 1 for every other routing, both rings and both placements",
-        _of_rivals(KNS, "lash", below, "natural-ring-latency", "random-ring-latency"),
+        _of_rivals(KNS, "lash", "below", "natural-ring-latency", "random-ring-latency"),
         lambda evidence: "; ".join(
             f"{name}: {evidence.show(f'{name}-ring-latency', KNS)}"
             for name in ("natural", "random")
@@ -337,23 +316,19 @@ def _ptrans_why(evidence: KnsEvidence, finding: ClaimFinding) -> str:
 
 OF_HPCC = (
     claim(
-        "gups-level",
-        "4.3.1, fig. 11",
-        "With linear placement both networks reach about 0.05 GUPS",
+        "gups-level", "4.3.1, fig. 11", "With linear placement both networks reach about 0.05 GUPS",
         "the network alone allows at least this rate",
         levels(
             "random-access", routings(KNS, TREE), ("linear",), _PAPER_GUPS * (1 - SAME),
             because=_CEILING,
         ),
-        lambda evidence: evidence.both("random-access"),
-        _gups_comment,
+        lambda evidence: evidence.both("random-access"), _gups_comment,
     ),
     claim(
-        "gups-tree-random",
-        "4.3.1, fig. 11",
+        "gups-tree-random", "4.3.1, fig. 11",
         "RandomAccess is lower on the tree with random placement",
         "at the paper's pace, random / linear is below 1 with every routing of the tree",
-        random_over_linear(routings(TREE), below, "random-access-paced"),
+        random_over_linear(routings(TREE), "below", "random-access-paced"),
         lambda evidence: (
             f"network alone {evidence.show('random-access', TREE)}; at the paper's pace "
             f"{evidence.show('random-access-paced', TREE, 4)}"
@@ -361,60 +336,48 @@ OF_HPCC = (
         _gups_drop,
     ),
     claim(
-        "gups-kns-hdor",
-        "4.3.1, fig. 11",
+        "gups-kns-hdor", "4.3.1, fig. 11",
         "RandomAccess keeps or improves its rate on the KNS with hdor and random placement",
         f"at the paper's pace, random / linear is at least 1 / {1 + SAME}",
-        random_over_linear([(KNS, "hdor")], kept, "random-access-paced", by=SAME),
+        random_over_linear([(KNS, "hdor")], "kept", "random-access-paced", by=SAME),
         lambda evidence: evidence.show("random-access-paced", KNS, 4),
         "Each update is for a random rank, so the traffic is uniform under any placement, and "
         "hdor balances it over all cables of the KNS.",
     ),
     claim(
-        "ptrans-level",
-        "4.3.1, fig. 14",
-        "PTRANS reaches about 12 GB/s on the KNS",
+        "ptrans-level", "4.3.1, fig. 14", "PTRANS reaches about 12 GB/s on the KNS",
         "the network alone allows at least this rate, with every routing and placement",
         levels(
             "ptrans", routings(KNS), PLACEMENTS, _PAPER_PTRANS * (1 - SAME), because=_CEILING
         ),
-        lambda evidence: evidence.show("ptrans", KNS),
-        _ptrans_comment,
+        lambda evidence: evidence.show("ptrans", KNS), _ptrans_comment,
     ),
     claim(
-        "ptrans-kns-same",
-        "4.3.1, fig. 14",
+        "ptrans-kns-same", "4.3.1, fig. 14",
         "PTRANS is the same on the KNS with all routings and placements",
-        f"the largest rate is within {SAME:.0%} of the smallest",
-        spread_of("ptrans", KNS, SAME),
-        lambda evidence: evidence.show("ptrans", KNS),
-        _ptrans_comment,
+        f"the largest rate is within {SAME:.0%} of the smallest", spread_of("ptrans", KNS, SAME),
+        lambda evidence: evidence.show("ptrans", KNS), _ptrans_comment,
     ),
     claim(
-        "ptrans-dfsssp-tree",
-        "4.3.1, fig. 14",
+        "ptrans-dfsssp-tree", "4.3.1, fig. 14",
         "On the tree dfsssp, not ftree, has the best PTRANS for both placements",
         "dfsssp / other is above 1 for every other routing",
-        _of_rivals(TREE, "dfsssp", above, "ptrans"),
-        lambda evidence: evidence.show("ptrans", TREE),
-        _ptrans_why,
+        _of_rivals(TREE, "dfsssp", "above", "ptrans"),
+        lambda evidence: evidence.show("ptrans", TREE), _ptrans_why,
     ),
     claim(
-        "ptrans-hdor-ftree",
-        "4.3.1, fig. 14",
+        "ptrans-hdor-ftree", "4.3.1, fig. 14",
         "hdor on the KNS has a better PTRANS than ftree on the tree",
         "hdor / ftree is above 1 for both placements",
-        ratios([((KNS, "hdor"), (TREE, "ftree"))], above, "ptrans"),
-        lambda evidence: evidence.both("ptrans"),
-        _ptrans_why,
+        ratios([((KNS, "hdor"), (TREE, "ftree"))], "above", "ptrans"),
+        lambda evidence: evidence.both("ptrans"), _ptrans_why,
     ),
     claim(
-        "ptrans-lanes",
-        "4.3.1, fig. 14",
+        "ptrans-lanes", "4.3.1, fig. 14",
         "On the KNS lash and dfsssp, which use lanes, have a better PTRANS than hdor",
         "lash / hdor and dfsssp / hdor are above 1 for both placements",
         ratios(
-            [((KNS, engine), (KNS, "hdor")) for engine in ("lash", "dfsssp")], above, "ptrans"
+            [((KNS, engine), (KNS, "hdor")) for engine in ("lash", "dfsssp")], "above", "ptrans"
         ),
         lambda evidence: evidence.show("ptrans", KNS),
         "OpenSM's lash and dfsssp choose among shortest paths by the order of ports and addresses "
@@ -553,75 +516,60 @@ _LANES_WHY = (
 
 OF_APPLICATIONS = (
     claim(
-        "hpcg-level",
-        "4.3.2, fig. 15",
-        "HPCG reaches nearly 30 GFLOPS on both networks",
+        "hpcg-level", "4.3.2, fig. 15", "HPCG reaches nearly 30 GFLOPS on both networks",
         "the simulated rate is within 10 % of this rate",
         levels(
             "hpcg", routings(KNS, TREE), PLACEMENTS,
             _PAPER_GFLOPS * (1 - SIMILAR), _PAPER_GFLOPS * (1 + SIMILAR),
             because="the assumed speed of the ranks determines the rate",
         ),
-        lambda evidence: evidence.both("hpcg", 4),
-        _hpcg_level,
+        lambda evidence: evidence.both("hpcg", 4), _hpcg_level,
     ),
     claim(
-        "hpcg-kns-random",
-        "4.3.2, fig. 15a",
+        "hpcg-kns-random", "4.3.2, fig. 15a",
         "On the KNS HPCG is faster with random than with linear placement",
         "random / linear is above 1 with every routing",
-        random_over_linear(routings(KNS), above, "hpcg"),
-        lambda evidence: evidence.show("hpcg", KNS, 5),
-        _hpcg_random,
+        random_over_linear(routings(KNS), "above", "hpcg"),
+        lambda evidence: evidence.show("hpcg", KNS, 5), _hpcg_random,
     ),
     claim(
-        "hpcg-hdor",
-        "4.3.2, fig. 15a",
-        "On the KNS hdor has the best HPCG with random placement",
+        "hpcg-hdor", "4.3.2, fig. 15a", "On the KNS hdor has the best HPCG with random placement",
         "hdor / other is above 1 for every other routing",
-        ratios(rivals(KNS, "hdor"), above, "hpcg", placements=("random",)),
-        lambda evidence: evidence.show("hpcg", KNS, 5),
-        _hpcg_random,
+        ratios(rivals(KNS, "hdor"), "above", "hpcg", placements=("random",)),
+        lambda evidence: evidence.show("hpcg", KNS, 5), _hpcg_random,
     ),
     claim(
-        "graph500-level",
-        "4.3.3, fig. 16",
+        "graph500-level", "4.3.3, fig. 16",
         "With linear placement Graph500 is close to 2.5 GTEPS on both networks",
         f"the network alone allows at least this rate minus {SAME:.0%}",
         levels(
             "graph500", routings(KNS, TREE), ("linear",), _PAPER_GTEPS * (1 - SAME),
             because=_CEILING,
         ),
-        lambda evidence: evidence.both("graph500"),
-        _graph_comment,
+        lambda evidence: evidence.both("graph500"), _graph_comment,
     ),
     claim(
-        "graph500-hdor",
-        "4.3.3, fig. 16a",
+        "graph500-hdor", "4.3.3, fig. 16a",
         "Graph500 keeps its rate on the KNS with hdor and random placement",
         f"random / linear is at least 1 / {1 + SAME}",
-        random_over_linear([(KNS, "hdor")], kept, "graph500-paced", by=SAME),
-        lambda evidence: evidence.show("graph500-paced", KNS),
-        _graph_random,
+        random_over_linear([(KNS, "hdor")], "kept", "graph500-paced", by=SAME),
+        lambda evidence: evidence.show("graph500-paced", KNS), _graph_random,
     ),
     claim(
-        "graph500-random",
-        "4.3.3, fig. 16",
+        "graph500-random", "4.3.3, fig. 16",
         "Graph500 is a little slower with random placement in all other cases",
         "random / linear is below 1, by any amount, with every routing but hdor",
         random_over_linear(
-            routings(KNS, TREE, without="hdor"), below, "graph500-paced", by=NOTHING
+            routings(KNS, TREE, without="hdor"), "below", "graph500-paced", by=NOTHING
         ),
-        lambda evidence: evidence.both("graph500-paced"),
-        _graph_random,
+        lambda evidence: evidence.both("graph500-paced"), _graph_random,
     ),
     claim(
-        "ebb-kns-tree",
-        "4.3.4, fig. 17",
+        "ebb-kns-tree", "4.3.4, fig. 17",
         "Effective bisection bandwidth is significantly higher on the KNS (with hdor)",
         f"KNS hdor / tree is at least {SAME:.0%} above 1 with every routing of the tree",
         ratios(
-            [((KNS, "hdor"), other) for other in routings(TREE)], above, "ebb",
+            [((KNS, "hdor"), other) for other in routings(TREE)], "above", "ebb",
             placements=(EITHER,), by=SAME,
         ),
         lambda evidence: evidence.both("ebb"),
@@ -629,63 +577,49 @@ OF_APPLICATIONS = (
         "has 72 between routers and line switches, which hdor loads equally.",
     ),
     claim(
-        "ebb-kns-tree-each",
-        "4.3.4, fig. 17",
+        "ebb-kns-tree-each", "4.3.4, fig. 17",
         "Effective bisection bandwidth is significantly higher on the KNS (with the same routing)",
         f"KNS / tree is at least {SAME:.0%} above 1 with updn on both, lash on both and dfsssp "
         "on both",
         ratios(
-            [((KNS, each), (TREE, each)) for each in ("updn", "lash", "dfsssp")], above, "ebb",
+            [((KNS, each), (TREE, each)) for each in ("updn", "lash", "dfsssp")], "above", "ebb",
             placements=(EITHER,), by=SAME,
         ),
-        lambda evidence: evidence.both("ebb"),
-        _ebb_same,
+        lambda evidence: evidence.both("ebb"), _ebb_same,
     ),
     claim(
-        "ebb-hdor",
-        "4.3.4, fig. 17",
+        "ebb-hdor", "4.3.4, fig. 17",
         "On the KNS hdor has the highest bisection bandwidth for both placements, notably above "
         "those with lanes",
         "hdor / other is above 1 for every other routing",
-        ratios(rivals(KNS, "hdor"), above, "ebb", placements=(EITHER,)),
-        lambda evidence: evidence.show("ebb", KNS),
-        _ebb_hdor,
+        ratios(rivals(KNS, "hdor"), "above", "ebb", placements=(EITHER,)),
+        lambda evidence: evidence.show("ebb", KNS), _ebb_hdor,
     ),
     claim(
-        "ebb-dfsssp-ftree",
-        "4.3.4, fig. 17",
+        "ebb-dfsssp-ftree", "4.3.4, fig. 17",
         "On the tree dfsssp has a better bisection bandwidth than ftree",
         "dfsssp / ftree is above 1",
-        ratios([((TREE, "dfsssp"), (TREE, "ftree"))], above, "ebb", placements=(EITHER,)),
+        ratios([((TREE, "dfsssp"), (TREE, "ftree"))], "above", "ebb", placements=(EITHER,)),
         lambda evidence: evidence.show("ebb", TREE),
         "ftree balances shift patterns for five hosts per leaf switch, of which four exist, and "
         "its busiest cable has more pairs than dfsssp's (table 2). dfsssp also has more lanes.",
     ),
     claim(
-        "lanes",
-        "4.3.1 4.3.2 4.4",
-        "Virtual lanes help where flows interfere",
+        "lanes", "4.3.1 4.3.2 4.4", "Virtual lanes help where flows interfere",
         "dfsssp on eight lanes is faster than on the lanes that it needs (mean of five bandwidths)",
-        lambda evidence: _gained(evidence, hdor=False),
-        _gains,
-        _LANES_WHY,
+        lambda evidence: _gained(evidence, hdor=False), _gains, _LANES_WHY,
     ),
     claim(
-        "hdor-lanes",
-        "4.4",
-        "Lanes could improve hdor (left to future work)",
+        "hdor-lanes", "4.4", "Lanes could improve hdor (left to future work)",
         "hdor on 2, 4 and 8 lanes is faster than on one (mean of five bandwidths)",
-        lambda evidence: _gained(evidence, hdor=True),
-        _gains,
-        _LANES_WHY,
+        lambda evidence: _gained(evidence, hdor=True), _gains, _LANES_WHY,
     ),
     claim(
-        "adapters-latency",
-        "4.3.1 4.4",
+        "adapters-latency", "4.3.1 4.4",
         "Routing adapters would lower the KNS's latency (not available)",
         "every ping-pong and ring latency of routing adapters is below that of switches",
         ratios(
-            [((ADAPTERS, "hdor"), (KNS, "hdor"))], below,
+            [((ADAPTERS, "hdor"), (KNS, "hdor"))], "below",
             "pingpong-latency-min", "pingpong-latency-avg", "pingpong-latency-max",
             "natural-ring-latency", "random-ring-latency",
         ),

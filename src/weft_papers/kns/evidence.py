@@ -109,10 +109,10 @@ class Ratio:
         """Mean over the placements."""
         return float(self.values.mean())
 
-    def within(self, low: float = -math.inf, high: float = math.inf) -> ClaimComparison:
+    def within(self, wanted: Range) -> ClaimComparison:
         """Return the condition that the ratio is in a range, ends included."""
         return ClaimComparison.of(
-            self.label, self.values, (low, high), possible=self.possible, because=self.because
+            self.label, self.values, wanted, possible=self.possible, because=self.because
         )
 
 
@@ -319,17 +319,14 @@ def shown(values: Floats, digits: int = 3) -> str:
     return f"{text}±{half:.2g}" if half > 0.5 * 10.0**-digits * abs(mean) else text
 
 
-def spread(values: Floats) -> Floats:
-    """Return the largest value divided by the smallest along the first axis, minus 1."""
-    relative: Floats = values.max(axis=0) / values.min(axis=0) - 1
-    return relative
-
-
 Conditions = Callable[[KnsEvidence], Sequence[ClaimComparison]]
-#: (ratio, smallest difference) -> the condition.
-Condition = Callable[[Ratio, float], ClaimComparison]
 #: Network and engine.
 Routing = tuple[str, str]
+#: What is claimed of a ratio -> smallest difference that counts -> the range.
+_RANGES: Mapping[str, Callable[[float], Range]] = {
+    "above": lambda by: (1 + by, math.inf), "below": lambda by: (-math.inf, 1 - by),
+    "alike": lambda by: (1 / (1 + by), 1 + by), "kept": lambda by: (1 / (1 + by), math.inf),
+}  # fmt: skip
 
 
 def routings(*networks: str, without: str = "") -> list[Routing]:
@@ -349,7 +346,7 @@ def rivals(network: str, engine: str) -> list[tuple[Routing, Routing]]:
 
 def ratios(
     pairs: Iterable[tuple[Routing, Routing]],
-    make: Condition,
+    claimed: str,
     *metrics: str,
     placements: Sequence[str] = PLACEMENTS,
     by: float | None = None,
@@ -360,8 +357,8 @@ def ratios(
     ----------
     pairs, metrics, placements
         The values, in the order of metrics, pairs and placements.
-    make
-        `above`, `below` or the like.
+    claimed
+        Key of `_RANGES`.
     by
         Smallest difference that counts; by default that of the choice.
     """
@@ -370,20 +367,20 @@ def ratios(
         for metric, (one, other), placed in product(metrics, pairs, placements)
     ]
     return lambda evidence: [
-        make(evidence.ratio(*each), evidence.better if by is None else by) for each in ends
+        evidence.ratio(*each).within(_RANGES[claimed](evidence.better if by is None else by))
+        for each in ends
     ]
 
 
 def random_over_linear(
-    where: Iterable[Routing],
-    make: Condition,
-    *metrics: str,
-    by: float | None = None,
+    where: Iterable[Routing], claimed: str, *metrics: str, by: float | None = None
 ) -> Conditions:
     """Return conditions, as `ratios`, on values of random over those of linear placement."""
     every = list(product(metrics, where))
     return lambda evidence: [
-        make(against_linear(evidence, metric, *routing), evidence.better if by is None else by)
+        against_linear(evidence, metric, *routing).within(
+            _RANGES[claimed](evidence.better if by is None else by)
+        )
         for metric, routing in every
     ]
 
@@ -411,33 +408,14 @@ def levels(
 
 def spread_of(metric: str, network: str, within: float) -> Conditions:
     """Return the condition that all values of a network are within a relative difference."""
-    return lambda evidence: [
-        ClaimComparison.of(
-            f"{metric}, {network}: largest over smallest, minus 1",
-            spread(evidence.all(metric, network)),
-            (-math.inf, within),
-        )
-    ]
 
+    def compared(evidence: KnsEvidence) -> list[ClaimComparison]:
+        values = evidence.all(metric, network)
+        spread = values.max(axis=0) / values.min(axis=0) - 1
+        label = f"{metric}, {network}: largest over smallest, minus 1"
+        return [ClaimComparison.of(label, spread, (-math.inf, within))]
 
-def above(ratio: Ratio, by: float) -> ClaimComparison:
-    """Return the condition that a ratio is at least 1 + `by`."""
-    return ratio.within(low=1 + by)
-
-
-def below(ratio: Ratio, by: float) -> ClaimComparison:
-    """Return the condition that a ratio is at most 1 - `by`."""
-    return ratio.within(high=1 - by)
-
-
-def alike(ratio: Ratio, within: float = SAME) -> ClaimComparison:
-    """Return the condition that a ratio or its inverse is at most 1 + `within`."""
-    return ratio.within(1 / (1 + within), 1 + within)
-
-
-def kept(ratio: Ratio, within: float = SAME) -> ClaimComparison:
-    """Return the condition that a ratio is at least 1 / (1 + `within`)."""
-    return ratio.within(low=1 / (1 + within))
+    return compared
 
 
 def against_linear(evidence: KnsEvidence, metric: str, network: str, engine: str) -> Ratio:

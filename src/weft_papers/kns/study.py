@@ -7,8 +7,13 @@ interpretation of the paper, the assumptions and the results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from rich.console import RenderableType
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
@@ -16,16 +21,89 @@ from weft.core.files import make_folder
 from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.study.runs.typed import IN_MEMORY, Results
+from weft_papers.claim_report import claim_parts, claims_table, explained, verdict_counts
+from weft_papers.claims import ClaimResult
+from weft_papers.kns import tables as table
 from weft_papers.kns.benchmarks import BENCHMARKS
 from weft_papers.kns.claims import OF_APPLICATIONS, OF_HPCC, OF_MESSAGES
 from weft_papers.kns.evidence import KnsEvidence, every_choice, hold
-from weft_papers.kns.frames import lanes_frame, results_frame, runs_frame
 from weft_papers.kns.machine import CORES, Engines, check_ranks
-from weft_papers.kns.report import KnsStudy
+from weft_papers.kns.plots import figures as drawn
 from weft_papers.kns.runs import KnsParameters, Level, begin_order, measure, study_runs
 from weft_papers.paper_registry import paper
+from weft_papers.reported_study import ReportedStudy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KnsStudy(ReportedStudy):
+    """Result of the study."""
+
+    width = 150
+    title = "KNS on InfiniBand, on CELLIA's 36 nodes"
+    columns = table.TABLES
+
+    #: Frames of the tables.
+    results: pl.DataFrame
+    runs: pl.DataFrame
+    lanes: pl.DataFrame
+    #: Ranks per node -> the paper's claims with the findings under every choice.
+    claims: Mapping[int, tuple[ClaimResult, ...]]
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """Table with one row per number of ranks and claim."""
+        return table.claims_frame(self.claims)
+
+    @property
+    def choices_frame(self) -> pl.DataFrame:
+        """Table with one row per claim and choice."""
+        return table.choices_frame(self.claims)
+
+    def how(self) -> str:
+        """Return one line with the parameters of the study."""
+        options = self.parameters
+        tables = "OpenSM 3.3.23's tables" if options["engines"] == "opensm" else "weft's own tables"
+        last = options["seed"] + options["placements"] - 1
+        seeds = f"seeds {options['seed']} to {last}" if last > options["seed"] else f"seed {last}"
+        return (
+            f"{super().how()}{options['level']} level, {tables}, random placements of {seeds}"
+            f"{', larger sizes' if options['full'] else ''}"
+        )
+
+    def result_parts(self) -> Iterator[RenderableType]:
+        """Yield lanes and all metrics."""
+        yield table.lanes_table(self.lanes)
+        yield from table.result_tables(self.results)
+        beyond = table.beyond_table(self.results, self.parameters["ranks_per_node"][0])
+        if beyond is not None:
+            yield beyond
+
+    def claim_parts(self) -> Iterator[RenderableType]:
+        """Yield the claims, each with its verdicts by number of ranks per node."""
+        headings = {
+            "section": 8, "the paper says": 22,
+            "measured for the headline choice (linear -> random)": 38,
+            **{f"{ranks} per node: deciding value\n(claimed range)": 15 for ranks in self.claims},
+        }  # fmt: skip
+        comments = (
+            explained(each, table.by_verdict(each), where=f"; {ranks} per node")
+            for ranks, results in self.claims.items()
+            for each in results
+        )
+        yield from claim_parts(claims_table(headings, table.claim_rows(self.claims)), comments)
+
+    def figures(self) -> Iterable[tuple[str, Figure]]:
+        """Return the figures with complete data."""
+        return drawn(self.results, self.parameters["ranks_per_node"][0], self.how())
+
+    def __repr__(self) -> str:
+        verdicts = verdict_counts(self.claims_frame["verdict"])
+        return f"KnsStudy({self.parameters['level']} level: {verdicts or 'no claims'})"
 
 
 @paper("kns-infiniband", aliases=("kns",))
@@ -103,9 +181,9 @@ def kns_infiniband(
             "level": level, "seed": seed, "placements": placements, "choices": choices,
             "beyond": beyond, "full": full,
         },
-        results=results_frame(measured),
-        runs=runs_frame(measured, full),
-        lanes=lanes_frame(engines),
+        results=table.results_frame(measured),
+        runs=table.runs_frame(measured, full),
+        lanes=table.lanes_frame(engines),
         claims={
             ranks: tuple(
                 hold(CLAIMS, KnsEvidence.of(measured, ranks, runs), every_choice(ranks, choices))

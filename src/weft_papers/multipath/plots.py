@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from weft.sim.static.multipath import Scheme
-from weft_papers.figure_frame import with_panels
+from weft_papers.figure_frame import banded, legend_below, with_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,16 +28,11 @@ PANELS = {
     "directed": "links between switches,\neach direction separately",
 }
 
-_AXES = {
-    "qps": "QPs of each flow",
-    "epochs": "flowlet epochs",
-    "k": "k, ports of a switch",
-}
+_AXES = {"qps": "QPs of each flow", "epochs": "flowlet epochs", "k": "k, ports of a switch"}
 _METRICS = {
-    "cv": "CV of link load (std / mean)",
-    "p90": "p90 of link load (flows)",
+    "cv": "CV of link load (std / mean)", "p90": "p90 of link load (flows)",
     "used": "share of links with load",
-}
+}  # fmt: skip
 
 #: Number -> (sweep, metric, title).
 SWEEP_FIGURES = {
@@ -68,12 +63,12 @@ def figures(summary: pl.DataFrame, cdf: pl.DataFrame, notes: str) -> Iterator[tu
             axes.set_ylabel(_METRICS[metric])
             if sweep == "k":
                 axes.set_ylim(bottom=0)
-        _legend(figure, panels["cable"])
+        legend_below(figure, panels["cable"], 5, 8.5)
         yield f"figure-{number}", figure
     figure, panels = _figure("Figure 7. Distribution of load (k = 8, 8 QPs, 20 epochs)", notes)
     for basis, axes in panels.items():
         _draw_cdf(axes, cdf.filter(pl.col("basis") == basis))
-    _legend(figure, panels["cable"])
+    legend_below(figure, panels["cable"], 5, 8.5)
     yield "figure-7", figure
 
 
@@ -82,25 +77,15 @@ def _figure(title: str, notes: str) -> tuple[Figure, dict[str, Axes]]:
     return figure, dict(zip(PANELS, panels, strict=True))
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
-    figure.legend(
-        *axes.get_legend_handles_labels(), loc="lower center", bbox_to_anchor=(0.5, 0.045),
-        ncols=5, fontsize=8.5, frameon=False,
-    )  # fmt: skip
-
-
 def _draw_sweep(axes: Axes, summary: pl.DataFrame, sweep: str) -> None:
     for scheme, (label, colour, marker) in STYLES.items():
         x, mean, half = _line(summary, sweep, sweep, scheme)
         reference = scheme == "equal-split"
-        axes.plot(
-            x, mean, color=colour, marker=marker, markersize=5, label=label,
+        banded(
+            axes, x, mean, half, colour, 0.22, marker=marker, markersize=5, label=label,
             linestyle="--" if reference else "-", linewidth=1.2 if reference else 1.6,
             zorder=4 if reference else 3,
         )  # fmt: skip
-        low = [m - h for m, h in zip(mean, half, strict=True)]
-        high = [m + h for m, h in zip(mean, half, strict=True)]
-        axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0)
         if sweep == "qps" and scheme in (Scheme.FLOWLET, Scheme.FLOWLET_E_ECMP):
             x, mean, _ = _line(summary, "qps-30", "qps", scheme)
             axes.plot(
@@ -124,16 +109,12 @@ def _line(
 def _draw_cdf(axes: Axes, cdf: pl.DataFrame) -> None:
     for scheme, (label, colour, _) in STYLES.items():
         here = cdf.filter(pl.col("scheme") == scheme)
-        load, share = here["load"].to_numpy(), here["share"].to_numpy()
-        half = here["ci95"].to_numpy()
         reference = scheme == "equal-split"
-        axes.plot(
-            load, share, color=colour, label=label, drawstyle="steps-post",
+        banded(
+            axes, here["load"].to_numpy(), here["share"].to_numpy(), here["ci95"].to_numpy(),
+            colour, 0.22, step="post", label=label, drawstyle="steps-post",
             linestyle="--" if reference else "-", linewidth=1.2 if reference else 1.6,
         )  # fmt: skip
-        axes.fill_between(
-            load, share - half, share + half, color=colour, alpha=0.22, linewidth=0, step="post"
-        )
     axes.set_xlabel("link load (flows)")
     axes.set_ylabel("share of links with at most this load")
     axes.set_ylim(0, 1.02)

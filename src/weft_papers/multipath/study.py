@@ -8,17 +8,19 @@ describes the interpretation of the paper and the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.text import Text
 
 from weft.core.arguments import whole_number
 from weft.core.columns import frame_of_rows
@@ -33,12 +35,24 @@ from weft.sim.common.metrics import link_tiers
 from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HashName, Scheme, multipath_loads
 from weft.study.runs.typed import IN_MEMORY, Results, typed_run
-from weft_papers.claims import hold
-from weft_papers.multipath.evidence import CLAIM_BASES, EQUAL, MultipathEvidence
-from weft_papers.multipath.frames import BASES, RUN_COLUMNS, SCHEMES, distributions, summarise
-from weft_papers.multipath.report import StudyResult
-from weft_papers.multipath.verdicts import CLAIMS
+from weft_papers.claim_report import (
+    claim_parts,
+    claims_table,
+    explained,
+    findings_frame,
+    verdict_counts,
+    verdict_text,
+)
+from weft_papers.claims import ClaimResult, hold
+from weft_papers.multipath import tables as table
+from weft_papers.multipath.claims import CLAIM_BASES, CLAIMS, EQUAL, PAPER, MultipathEvidence
+from weft_papers.multipath.plots import figures as drawn
+from weft_papers.multipath.tables import BASES, SCHEMES
 from weft_papers.paper_registry import paper
+from weft_papers.reported_study import ReportedStudy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: The paper's parameters.
 QPS = (1, 2, 4, 8, 16, 30)
@@ -50,11 +64,9 @@ SIZE, SIZE_QPS, SIZE_EPOCHS = 8, 8, 20
 Sweep = Literal["qps", "qps-30", "epochs", "k", "cdf"]
 
 _TIER_OF_BASIS = {
-    "edge-agg-up": "up 1-2",
-    "agg-core-up": "up 2-3",
-    "core-agg-down": "down 3-2",
+    "edge-agg-up": "up 1-2", "agg-core-up": "up 2-3", "core-agg-down": "down 3-2",
     "agg-edge-down": "down 2-1",
-}
+}  # fmt: skip
 
 #: Below this number of path walks (about 10 s) one process is faster than several.
 _WALKS_WORTH_PROCESSES = 400_000_000
@@ -95,6 +107,76 @@ def study_points(k: Sequence[int]) -> tuple[SweepPoint, ...]:
         *sizes,
         replace(figure_7, sweep="cdf"),
     )
+
+
+_LEGEND = (
+    "cables: the paper's basis, both directions added, cables to hosts included; directions: links "
+    "between switches, each direction separately. CV: standard deviation over mean; p90 in flows; "
+    "used: share of links with load. Equal split: every flow is split equally over all its paths."
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StudyResult(ReportedStudy):
+    """Result of the study."""
+
+    counted = "seeds"
+    title = "Multipath routing on fat trees (Kenzi 2026)"
+    columns = table.TABLES
+
+    #: Frames of the tables.
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    cdf: pl.DataFrame
+    #: The paper's claims with the findings on them.
+    claims: tuple[ClaimResult, ...]
+
+    @property
+    def claims_frame(self) -> pl.DataFrame:
+        """Table with one row per claim and basis."""
+        return findings_frame(self.columns["claims"], self.claims, "basis", "difference")
+
+    def how(self) -> str:
+        """Return one line with the parameters of the study."""
+        options = self.parameters
+        seeds = f"{options['seeds']} seeds"
+        if self.partial:
+            seeds = f"partial, interrupted: {self.partial}"
+        return (
+            f"{options['flows']} flows, {options['hash']} hash, {seeds} from "
+            f"{options['first_seed']}; mean and 95 % interval (Student t)"
+        )
+
+    def result_parts(self) -> Iterator[RenderableType]:
+        """Yield tables of the sweeps."""
+        yield _LEGEND + "\n"
+        yield from table.sweep_tables(self.summary)
+
+    def claim_parts(self) -> Iterator[RenderableType]:
+        """Yield the claims on the paper's basis, with the verdicts by tier."""
+        headings = {
+            "section": 7, "the paper says": 22, "measured, on the paper's basis": 40,
+            "verdict": 10, "per direction, by tier": 17,
+        }  # fmt: skip
+        each_finding = [(claim, claim.findings[PAPER]) for claim in self.claims]
+        rows = [
+            (claim.section, claim.says, Text(finding.measured), verdict_text(finding.verdict),
+             table.tier_verdict(claim))
+            for claim, finding in each_finding
+        ]  # fmt: skip
+        comments = (
+            explained(claim, [Text(f"  deciding: {finding.deciding}")], verdict=finding.verdict)
+            for claim, finding in each_finding
+        )
+        yield from claim_parts(claims_table(headings, rows), comments)
+
+    def figures(self) -> Iterable[tuple[str, Figure]]:
+        """Draw the paper's figures from the measured values."""
+        return drawn(self.summary, self.cdf, self.how())
+
+    def __repr__(self) -> str:
+        counts = verdict_counts(self.claims_frame.filter(pl.col("basis") == PAPER)["verdict"])
+        return f"StudyResult(multipath-ecmp, {self.parameters['hash']} hash: {counts})"
 
 
 @paper("multipath-ecmp", aliases=("multipath",))
@@ -171,19 +253,15 @@ def multipath_ecmp(
     evidence = MultipathEvidence.of(runs, SCHEMES, loads, hash)
     return StudyResult(
         parameters={
-            "seeds": seeds,
-            "first_seed": first_seed,
-            "flows": flows,
-            "k": sizes,
-            "hash": hash,
+            "seeds": seeds, "first_seed": first_seed, "flows": flows, "k": sizes, "hash": hash,
         },
         runs=runs,
-        summary=summarise(runs),
-        cdf=distributions(loads),
+        summary=table.summarise(runs),
+        cdf=table.distributions(loads),
         claims=hold(CLAIMS, evidence, CLAIM_BASES),
         asked=seeds,
         done=len(done),
-    ).written(out)
+    ).written(out)  # fmt: skip
 
 
 #: Largest size: 65,536 hosts on 5,120 switches, whose candidate sets take 0.1 GB.
@@ -252,16 +330,12 @@ def _walks(tasks: Sequence[_Task]) -> int:
 def _splits(
     points: Sequence[SweepPoint], k: int, before: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        sorted(
-            {
-                scheme.parts(point.qps, point.epochs)
-                for point in points
-                if (point.k, point.before) == (k, before)
-                for scheme in Scheme
-            }
-        )
-    )
+    return tuple(sorted({
+        scheme.parts(point.qps, point.epochs)
+        for point in points
+        if (point.k, point.before) == (k, before)
+        for scheme in Scheme
+    }))  # fmt: skip
 
 
 def host_names(k: int) -> list[str]:
@@ -382,4 +456,4 @@ def _runs(points: Sequence[SweepPoint], samples: Mapping[_Task, _Sample]) -> pl.
                     where = (point.sweep, point.k, point.qps, point.epochs, scheme, basis)
                     measured = sample.metrics[basis][row].tolist()
                     rows.append((*where, task.seed, sample.links[basis], *measured))
-    return frame_of_rows(RUN_COLUMNS, rows)
+    return frame_of_rows(table.RUN_COLUMNS, rows)

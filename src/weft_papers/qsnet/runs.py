@@ -35,9 +35,8 @@ NOMINAL, LINK = 400.0, 400.0 * 320 / 378
 FULL, FULL_US = 8 * NOMINAL, 40.0
 #: Permutations: the three that the paper calls optimal, and the others.
 OPTIMAL, OTHERS = (
-    ("adjacent-pairs", "butterfly", "complement"),
-    ("shuffle", "transpose", "bit-reversal"),
-)
+    ("adjacent-pairs", "butterfly", "complement"), ("shuffle", "transpose", "bit-reversal"),
+)  # fmt: skip
 PING_SIZES = (0, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
 SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
 #: Loads of the I/O job, relative to what a node can send.

@@ -8,27 +8,21 @@ that the paper describes, to see what they cause.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.core.arguments import whole_number
-from weft.core.errors import InputError
+import polars as pl
+from rich.console import RenderableType
+
 from weft.core.files import make_folder
-from weft.core.pool import check_processes
-from weft.core.registry import did_you_mean
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_papers.claims import hold
 from weft_papers.paper_registry import paper
-from weft_papers.qsnet.frames import (
-    matrices_frame,
-    nodes_frame,
-    printed_frame,
-    runs_frame,
-    summary_frame,
-)
-from weft_papers.qsnet.report import QsNetStudy
+from weft_papers.qsnet import tables as table
+from weft_papers.qsnet.claims import CLAIMS, QsNetEvidence
+from weft_papers.qsnet.plots import figures as drawn
 from weft_papers.qsnet.runs import (
     CHOICES,
     FIGURES,
@@ -39,7 +33,44 @@ from weft_papers.qsnet.runs import (
     measure,
     study_runs,
 )
-from weft_papers.qsnet.verdicts import CLAIMS, QsNetEvidence
+from weft_papers.reported_study import ChoiceStudy, check_choice_study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QsNetStudy(ChoiceStudy):
+    """Result of the study."""
+
+    title = "QsNET at the flit level"
+    columns = table.TABLES
+
+    #: Frames of the tables.
+    runs: pl.DataFrame
+    summary: pl.DataFrame
+    printed: pl.DataFrame
+    nodes: pl.DataFrame
+    matrices: pl.DataFrame
+
+    def result_parts(self) -> Iterator[RenderableType]:
+        """Yield printed numbers beside the measured ones, also those of other settings."""
+        if len(self.printed):
+            yield table.printed_table(self.printed)
+        kinds = (
+            (CHOICES, "Settings that the paper leaves open"),
+            (MECHANISMS, "Changed mechanisms"),
+        )
+        for several, title in kinds:
+            names = tuple(dict.fromkeys((PAPER, *several)))
+            if len(self.printed.filter(pl.col("choice").is_in(names[1:]))):
+                yield table.variants_table(self.printed, names, title)
+                lines = (f"  {name}: {choice.about}" for name, choice in several.items())
+                yield "\n".join(lines) + "\n"
+
+    def figures(self) -> Iterable[tuple[str, Figure]]:
+        """Draw the paper's figures from the measured values."""
+        return drawn(self.summary, self.nodes, self.matrices, self.how())
 
 
 @paper("qsnet", aliases=("quadrics",))
@@ -86,7 +117,7 @@ def qsnet_evaluation(
         If it arrives before any run is complete.
     """
     seeds = (3 if quick else 5) if seeds is None else seeds
-    _check(seeds, figures, seed, processes)
+    check_choice_study(seeds, figures, FIGURES, seed, processes)
     if out is not None:
         make_folder(out)  # fails before the computation
     varied = choices and not quick
@@ -112,27 +143,12 @@ def made(
     every = (*tested, *MECHANISMS) if options["choices"] else tested
     return QsNetStudy(
         parameters=options,
-        runs=runs_frame(measured),
-        summary=summary_frame(measured),
-        printed=printed_frame(evidence, every),
-        nodes=nodes_frame(evidence, every),
-        matrices=matrices_frame(evidence),
+        runs=table.runs_frame(measured),
+        summary=table.summary_frame(measured),
+        printed=table.printed_frame(evidence, every),
+        nodes=table.nodes_frame(evidence, every),
+        matrices=table.matrices_frame(evidence),
         claims=hold(CLAIMS, evidence, tested),
         asked=len(runs),
         done=len(measured),
     )
-
-
-def _check(seeds: int, figures: Sequence[str], seed: int, processes: int | None) -> None:
-    if seeds < 2:
-        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
-    if not figures:
-        raise InputError(f"expected one or more figures of {', '.join(FIGURES)}")
-    for name in figures:
-        if name not in FIGURES:
-            raise InputError(
-                f"unknown figure {name!r}{did_you_mean(name, FIGURES)}; expected some of "
-                f"{', '.join(FIGURES)}"
-            )
-    whole_number(seed, "the first seed")
-    check_processes(processes)

@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft_papers.claims import Claim, NotMeasured, OutOfScope, Wanted, every, show
-from weft_papers.reported_study import explained_choices, results_by_point
+from weft_papers.claims import (
+    Claim,
+    NotMeasured,
+    OutOfScope,
+    Wanted,
+    every,
+    explained_choices,
+    show,
+)
+from weft_papers.reported_study import results_by_point
 from weft_papers.routing_keys.contention import Size
 from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, RoutingKeysRun, RoutingKeysRunResult
 
@@ -318,26 +326,25 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
         "NRK keeps the most flows on a link low, while they increase with D-mod-K",
         "D-mod-K grows from the smallest to the largest size, by more than NRK, and NRK is below "
         "it at every size",
-        every((_grows, "above"), (_fewer, "below")), _flows, explained_choices(),
+        every((_grows, "above"), (_fewer, "below")), _flows,
     ),
     Claim(
         "conga-worse", "IV-C, fig. 6",
         "CONGA does worse than D-mod-K, because it reacts to congestion that has passed",
         "CONGA / D-mod-K above 1 at every utilization",
-        **_gains("6", (("conga", "dmodk"),), "above"), comment=explained_choices(),
+        **_gains("6", (("conga", "dmodk"),), "above"),
     ),
     Claim(
         "ark-better", "IV-C, fig. 6",
         "ARK does better than D-mod-K and CONGA",
         "D-mod-K / ARK and CONGA / ARK above 1 at every utilization",
-        **_gains("6", (("dmodk", "ark"), ("conga", "ark")), "above"), comment=explained_choices(),
+        **_gains("6", (("dmodk", "ark"), ("conga", "ark")), "above"),
     ),
     Claim(
         "nrk-best", "IV-C, fig. 6",
         "NRK has the shortest communication times at all utilizations",
         "D-mod-K, CONGA and ARK / NRK above 1 at every utilization",
         **_gains("6", (("dmodk", "nrk"), ("conga", "nrk"), ("ark", "nrk")), "above"),
-        comment=explained_choices(),
     ),
     Claim(
         "low-utilization", "IV-C, fig. 6",
@@ -345,14 +352,13 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
         "D-mod-K / NRK and CONGA / NRK at the lowest utilization above those at the highest",
         every((_falls, "above")),
         lambda ev, choice: _trail(ev, _ends(ev, choice), (("dmodk", "nrk"), ("conga", "nrk"))),
-        explained_choices(),
     ),
     Claim(
         "gain-2.7", "IV-C, fig. 7(a)",
         "With 2 applications at 10 % utilization ARK and NRK are 2.7 times faster than D-mod-K "
         "and CONGA",
         f"D-mod-K and CONGA / ARK and NRK at least {GAIN}",
-        **_gains("7", _OVER_KEYS, _HIGHER, 2, lowest=True), comment=explained_choices(),
+        **_gains("7", _OVER_KEYS, _HIGHER, 2, lowest=True),
     ),
     Claim(
         "gain-up-to-2.7", "abstract",
@@ -368,13 +374,12 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
             f"{label} {show(values)} (figure {point.figure}, {where(point)})"
             for label, values, point in _largest(ev, choice)
         ),
-        explained_choices(),
     ),
     Claim(
         "few-applications", "IV-C, fig. 7(a)",
         "With 2 applications the improvement of NRK over ARK is negligible",
         f"ARK / NRK at most {1 + NEGLIGIBLE} at every utilization",
-        **_gains("7", (("ark", "nrk"),), (-np.inf, 1 + NEGLIGIBLE), 2), comment=explained_choices(),
+        **_gains("7", (("ark", "nrk"),), (-np.inf, 1 + NEGLIGIBLE), 2),
     ),
     Claim(
         "many-applications", "IV-C, fig. 7(b, c)",
@@ -385,7 +390,6 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
             ev, [point for pair in _fewest_and_most(ev, choice) for point in pair],
             (("ark", "nrk"),),
         ),
-        explained_choices(),
     ),
     Claim(
         "single-size", "IV-C, fig. 8",
@@ -398,7 +402,7 @@ CLAIMS: tuple[Claim[RoutingKeysEvidence], ...] = (
         "single-size-nrk", "IV-C, fig. 8",
         "With messages of one size NRK still has an advantage",
         "D-mod-K / NRK above 1 at every point",
-        **_gains("8", (("dmodk", "nrk"),), "above"), comment=explained_choices(),
+        **_gains("8", (("dmodk", "nrk"),), "above"),
     ),
     Claim(
         "larger-messages", "IV-C, fig. 9",

@@ -24,6 +24,7 @@ from weft_papers.claims import hold
 from weft_papers.paper_registry import paper
 from weft_papers.reported_study import ChoiceStudy, check_choice_study
 from weft_papers.routing_keys import contention
+from weft_papers.routing_keys import tables as table
 from weft_papers.routing_keys.claims import CLAIMS, RoutingKeysEvidence
 from weft_papers.routing_keys.plots import figures as drawn
 from weft_papers.routing_keys.runs import (
@@ -33,14 +34,6 @@ from weft_papers.routing_keys.runs import (
     RoutingKeysRunResult,
     measure,
     study_runs,
-)
-from weft_papers.routing_keys.tables import (
-    TABLES,
-    contention_frame,
-    contention_table,
-    runs_frame,
-    summary_frame,
-    time_tables,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +49,7 @@ class KeyStudy(ChoiceStudy):
     """Result of the study; `asked` and `done` count each network of figure 4 as a run."""
 
     title = "Routing Keys on folded Clos networks"
-    columns = TABLES
+    columns = table.TABLES
 
     #: Frames of the tables.
     runs: pl.DataFrame
@@ -71,8 +64,8 @@ class KeyStudy(ChoiceStudy):
     def result_parts(self) -> Iterator[RenderableType]:
         """Yield the tables of the figures."""
         if len(self.contention):
-            yield contention_table(self.contention)
-        yield from time_tables(self.summary)
+            yield table.contention_table(self.contention)
+        yield from table.time_tables(self.summary)
 
     def figures(self) -> Iterable[tuple[str, Figure]]:
         """Draw the paper's figures from the measured values."""
@@ -176,9 +169,9 @@ def made(
     tested = CHOICES if options["choices"] and not options["quick"] else (PAPER,)
     return KeyStudy(
         parameters=options,
-        runs=runs_frame(measured),
-        summary=summary_frame(measured),
-        contention=contention_frame(flows),
+        runs=table.runs_frame(measured),
+        summary=table.summary_frame(measured),
+        contention=table.contention_frame(flows),
         claims=hold(CLAIMS, evidence, tuple(tested)),
         asked=len(runs) + sizes,
         done=len(measured) + len(flows),

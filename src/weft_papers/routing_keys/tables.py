@@ -47,10 +47,10 @@ SUMMARY_COLUMNS = {
     "worst_us": Column(pl.Float64, "us", "Mean over the seeds of the largest communication time"),
     "worst_ci95": Column(pl.Float64, "us", "Half width of its 95 % interval"),
     "ratio": Column(
-        pl.Float64, "", "Mean over the seeds of dmodk's time over this time (null without dmodk)"
+        pl.Float64, "", "Mean over the seeds of dmodk's time over this time (null without dmodk)",
     ),
     "ratio_ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
-}
+}  # fmt: skip
 CONTENTION_COLUMNS = {
     "hosts": Column(pl.Int64, "", "Number of hosts"),
     "method": Column(pl.String, "", "Routing"),

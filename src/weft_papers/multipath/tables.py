@@ -1,18 +1,22 @@
-"""Tables of the multipath study: their columns, and the summary of the runs."""
+"""Tables of the multipath study: their columns, the summary of the runs, and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
 
 from weft.core.columns import Column, frame_of_rows
 from weft.sim.static.multipath import Scheme
-from weft_papers.claims import interval
-from weft_papers.multipath.evidence import EQUAL
+from weft_papers.claim_report import titled_table, verdict_text
+from weft_papers.claims import ClaimResult, Verdict, interval, plus_minus
+from weft_papers.multipath.claims import EQUAL, TIERS
+from weft_papers.multipath.plots import STYLES
 
 SCHEMES = (*(scheme.value for scheme in Scheme), EQUAL)
 
@@ -30,21 +34,19 @@ BASES = {
 }
 POINT_COLUMNS = {
     "sweep": Column(
-        pl.String,
-        "",
+        pl.String, "",
         "Sweep (qps: QPs at 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
     ),
     "k": Column(pl.Int64, "ports", "Number of ports of a switch of the fat tree"),
     "qps": Column(pl.Int64, "", "Queue pairs per flow (ecmp and flowlet use 1)"),
     "epochs": Column(pl.Int64, "", "Flowlet epochs per queue pair (ecmp and e-ecmp use 1)"),
     "scheme": Column(
-        pl.String,
-        "",
+        pl.String, "",
         "Scheme (ecmp: 1 QP, 1 epoch; flowlet: 1 QP; e-ecmp: 1 epoch; flowlet-e-ecmp; "
         "equal-split: each flow is split equally over all its paths)",
     ),
     "basis": Column(pl.String, "", "; ".join(f"{name}: {text}" for name, text in BASES.items())),
-}
+}  # fmt: skip
 RUN_COLUMNS = {
     **POINT_COLUMNS,
     "seed": Column(pl.Int64, "", "Seed of the traffic, and of the hash if it has one"),
@@ -55,10 +57,10 @@ RUN_COLUMNS = {
     "p99": Column(pl.Float64, "flows", "99th percentile of the loads"),
     "max": Column(pl.Float64, "flows", "Largest load"),
     "cv": Column(
-        pl.Float64, "", "Population standard deviation of the loads, divided by their mean"
+        pl.Float64, "", "Population standard deviation of the loads, divided by their mean",
     ),
     "used": Column(pl.Float64, "", "Share of the links with a load above 0"),
-}
+}  # fmt: skip
 SUMMARY_COLUMNS = {
     **POINT_COLUMNS,
     "metric": Column(pl.String, "", f"Metric of the runs ({', '.join(METRICS)})"),
@@ -84,12 +86,12 @@ CLAIM_COLUMNS = {
     "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
     "difference": Column(pl.Float64, "as the metric", "Mean of the deciding comparison"),
     "ci95": Column(
-        pl.Float64, "as the metric", "Half width of the 95 % interval (deciding comparison)"
+        pl.Float64, "as the metric", "Half width of the 95 % interval (deciding comparison)",
     ),
     "comparisons": Column(pl.Int64, "", "Number of comparisons of the test"),
     "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
     "comment": Column(pl.String, "", "Explanation of the result"),
-}
+}  # fmt: skip
 TABLES = {
     "runs": RUN_COLUMNS,
     "summary": SUMMARY_COLUMNS,
@@ -117,14 +119,58 @@ def distributions(loads: Mapping[str, NDArray[np.float64]]) -> pl.DataFrame:
         grid = np.arange(0.0, highest + 2 * step, step)
         ordered = np.sort(values, axis=2)
         for scheme, name in enumerate(SCHEMES):
-            share = (
-                np.stack(
-                    # A sum of parts such as 1/160 may exceed the grid's load by a rounding error.
-                    [np.searchsorted(seed, grid + 1e-9, side="right") for seed in ordered[scheme]]
-                )
-                / values.shape[2]
-            )
-            mean, half = interval(share)
+            # A sum of parts such as 1/160 may exceed the grid's load by a rounding error.
+            below = [np.searchsorted(seed, grid + 1e-9, side="right") for seed in ordered[scheme]]
+            mean, half = interval(np.stack(below) / values.shape[2])
             points = zip(grid.tolist(), mean.tolist(), half.tolist(), strict=True)
             rows += [(name, basis, *each) for each in points]
     return frame_of_rows(CDF_COLUMNS, rows)
+
+
+#: Sweep -> column of its parameter, title, and metrics.
+_SWEEPS = {
+    "qps": ("qps", "QPs, at k = 8 and 20 epochs", ("cv", "p90")),
+    "qps-30": ("qps", "QPs, at k = 8 and 30 epochs", ("cv", "p90")),
+    "epochs": ("epochs", "flowlet epochs, at k = 8 and 8 QPs", ("cv", "p90")),
+    "k": ("k", "fat-tree size k, at 8 QPs and 20 epochs", ("cv", "p90", "used")),
+}
+_BASES = {"cable": "cables", "directed": "directions"}
+
+
+def tier_verdict(claim: ClaimResult) -> Text:
+    """Return the verdict on the tiers of directed links, by tier if the verdicts differ."""
+    verdicts = {basis: claim.findings[basis].verdict for basis in TIERS}
+    if len(set(verdicts.values())) == 1:
+        return verdict_text(next(iter(verdicts.values())))
+    parts: list[Text] = []
+    for verdict in (Verdict.FAILS, Verdict.UNDECIDED):
+        bases = [basis for basis in TIERS if verdicts[basis] is verdict]
+        if bases:
+            parts.append(Text.assemble(verdict_text(verdict), f" on {', '.join(bases)}"))
+    if Verdict.HOLDS in verdicts.values():
+        parts.append(Text("otherwise holds"))
+    return Text("; ").join(parts)
+
+
+def sweep_tables(summary: pl.DataFrame) -> Iterator[Table]:
+    """Yield tables of CV, p90 and used share along each sweep, on two bases."""
+    for sweep, (column, title, metrics) in _SWEEPS.items():
+        labels = [label.replace(" over all paths", "") for label, _, _ in STYLES.values()]
+        table = titled_table(
+            title, ("metric", "loads of"), (column, *labels), collapse_padding=True
+        )
+        for metric in metrics:
+            for basis, of in _BASES.items():
+                here = summary.filter(
+                    pl.col("sweep") == sweep, pl.col("basis") == basis, pl.col("metric") == metric
+                )
+                head = (metric.replace("cv", "CV"), of)
+                for x, rows in here.group_by(column, maintain_order=True):
+                    cells = {row["scheme"]: row for row in rows.iter_rows(named=True)}
+                    shown = (
+                        plus_minus(cells[each]["mean"], cells[each]["ci95"]) for each in STYLES
+                    )
+                    table.add_row(*head, str(x[0]), *shown)
+                    head = ("", "")
+                table.add_section()
+        yield table

@@ -1,4 +1,4 @@
-"""Tables of the QsNET study: their columns, and summaries over the seeds."""
+"""Tables of the QsNET study: their columns, summaries over the seeds, and their text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from rich.table import Table
 
 from weft.core.columns import Column, frame_of_rows
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS, congestion_matrix
-from weft_papers.claim_report import CHOICE_COLUMNS
-from weft_papers.claims import NotMeasured, OutOfScope, interval
+from weft_papers.claim_report import CHOICE_COLUMNS, titled_table
+from weft_papers.claims import NotMeasured, OutOfScope, interval, plus_minus
+from weft_papers.qsnet.claims import PRINTED, QsNetEvidence
 from weft_papers.qsnet.runs import PAPER, QsNetRun, QsNetRunResult, fabric_of
-from weft_papers.qsnet.verdicts import PRINTED, QsNetEvidence
 
 POINT_COLUMNS = {
     "figure": Column(pl.String, "", "Figure of the paper"),
@@ -27,7 +28,7 @@ POINT_COLUMNS = {
     "nodes": Column(pl.Int64, "", "Number of nodes"),
     "size_bytes": Column(pl.Int64, "B", "Mean size of messages"),
     "offered_mb_s": Column(
-        pl.Float64, "MB/s", "Offered load of a source (null: more than the network takes)"
+        pl.Float64, "MB/s", "Offered load of a source (null: more than the network takes)",
     ),
     "sizes": Column(pl.String, "", "Distribution of sizes"),
     "times": Column(pl.String, "", "Distribution of times between messages"),
@@ -94,9 +95,8 @@ def _point(run: QsNetRun) -> tuple[Any, ...]:
 
 def runs_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
     """Return one row per run, with `RUN_COLUMNS`."""
-    return frame_of_rows(
-        RUN_COLUMNS, [(*_point(each.run), each.run.seed, each.mb_s) for each in measured]
-    )
+    rows = [(*_point(each.run), each.run.seed, each.mb_s) for each in measured]
+    return frame_of_rows(RUN_COLUMNS, rows)
 
 
 def summary_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
@@ -132,7 +132,7 @@ def nodes_frame(evidence: QsNetEvidence, choices: Sequence[str]) -> pl.DataFrame
     rows = []
     for choice in choices:
         with suppress(OutOfScope, NotMeasured):
-            parts = evidence.parts[evidence.point("16", choice, "hot", size=1024 * 1024)]
+            parts = evidence.parts[evidence.point(choice, "16", "hot", size=1024 * 1024)]
             rows += [(choice, node, float(each)) for node, each in enumerate(parts.mean(axis=0))]
     return frame_of_rows(NODE_COLUMNS, [row for row in rows if row[1]])
 
@@ -142,7 +142,44 @@ def matrices_frame(evidence: QsNetEvidence) -> pl.DataFrame:
     frames = []
     for traffic in ("complement", "bit-reversal"):
         with suppress(OutOfScope, NotMeasured):
-            waits = evidence.parts[evidence.point("15", PAPER, traffic)].sum(axis=0)
+            waits = evidence.parts[evidence.point(PAPER, "15", traffic)].sum(axis=0)
             here = congestion_matrix(fabric_of(64), waits)
             frames.append(here.select(pl.lit(traffic).alias("traffic"), pl.all()))
     return pl.concat(frames) if frames else frame_of_rows(MATRIX_COLUMNS, [])
+
+
+def _printed_text(low: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def printed_table(printed: pl.DataFrame) -> Table:
+    """Return printed and measured numbers side by side."""
+    table = titled_table(
+        "Printed and measured; *: taken from the paper", ("section", "quantity"),
+        ("printed", "measured"),
+    )  # fmt: skip
+    for row in printed.filter(choice=PAPER).iter_rows(named=True):
+        text = _printed_text(row["printed_low"], row["printed_high"])
+        table.add_row(
+            row["section"], row["quantity"], text + "*" * row["given"],
+            plus_minus(row["measured"], row["ci95"]),
+        )  # fmt: skip
+    return table
+
+
+def variants_table(printed: pl.DataFrame, names: tuple[str, ...], title: str) -> Table:
+    """Return printed numbers with the measured ones of several choices."""
+    table = titled_table(title, ("quantity",), ("printed", *names), collapse_padding=True)
+    varied = printed.filter(pl.col("choice").is_in(names) & (pl.col("choice") != PAPER))
+    here = printed.filter(pl.col("quantity").is_in(varied["quantity"].implode()))
+    for (quantity,), rows in here.group_by("quantity", maintain_order=True):
+        values = {row["choice"]: row for row in rows.iter_rows(named=True)}
+        table.add_row(
+            str(quantity), _printed_text(rows["printed_low"][0], rows["printed_high"][0]),
+            *(
+                plus_minus(values[name]["measured"], values[name]["ci95"]) if name in values
+                else "–"
+                for name in names
+            ),
+        )  # fmt: skip
+    return table

@@ -1,32 +1,38 @@
-"""Tables of the KNS study and their columns."""
+"""Tables of the KNS study: their columns and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 
 import numpy as np
 import polars as pl
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from weft.core.columns import Column, frame_of_rows
 from weft.sim.static.loads import link_loads
+from weft_papers.claim_report import titled_table, verdict_text
 from weft_papers.claims import ClaimResult, headline, reason, spread_over, vote
 from weft_papers.kns import machine
 from weft_papers.kns.benchmarks import BENCHMARKS, METRICS
-from weft_papers.kns.machine import Engines
-from weft_papers.kns.runs import KnsRun, KnsRunResult
+from weft_papers.kns.evidence import AXES, shown
+from weft_papers.kns.machine import PAPER_ENGINES, Engines
+from weft_papers.kns.plots import BEYOND, by_placement
+from weft_papers.kns.runs import PLACEMENTS, KnsRun, KnsRunResult
 
 _RUN = {
     "network": Column(
-        pl.String,
-        "",
+        pl.String, "",
         "Network (KNS, or tree for the slimmed tree: nodes, addresses and ports in random order; "
         "shuffled again: another random order; in order: that of the topology; KNS-adapters: "
         "adapters route without latency; KNS-adapters-100ns: in 100 ns; dragonfly)",
     ),
     "engine": Column(
-        pl.String,
-        "",
+        pl.String, "",
         "Routing engine (updn and updn-other: one root on the tree; updn-3: three roots; hdor-N: "
         "hdor on N lanes; dfsssp-few: dfsssp on the lanes that it needs)",
     ),
@@ -35,7 +41,7 @@ _RUN = {
     "benchmark": Column(pl.String, "", "Benchmark"),
     "variant": Column(pl.String, "", "Variant of the benchmark (empty: none)"),
     "seed": Column(pl.Int64, "", "Seed of the random placement (0: linear placement)"),
-}
+}  # fmt: skip
 RESULT_COLUMNS = {
     **_RUN,
     "metric": Column(pl.String, "", "Metric that the benchmark reports"),
@@ -53,13 +59,13 @@ RUN_COLUMNS = {
     "wait_ns": Column(pl.Float64, "ns", "Mean wait of a packet for a link (flow level: null)"),
     "busiest": Column(pl.Float64, "", "Largest utilisation of a link between forwarding nodes"),
     "network_share": Column(
-        pl.Float64, "", "Share of the time without calculation at the rank that calculates most"
+        pl.Float64, "", "Share of the time without calculation at the rank that calculates most",
     ),
     "at_once": Column(pl.Int64, "", "Largest number of measured messages in flight at a time"),
     "every_pair": Column(
-        pl.Boolean, "", "Equal number of measured messages between all pairs of ranks"
+        pl.Boolean, "", "Equal number of measured messages between all pairs of ranks",
     ),
-}
+}  # fmt: skip
 LANE_COLUMNS = {
     "network": _RUN["network"],
     "spec": Column(pl.String, "", "Topology spec"),
@@ -68,16 +74,15 @@ LANE_COLUMNS = {
     "cables": Column(pl.Int64, "", "Number of cables (those to hosts included)"),
     "engine": _RUN["engine"],
     "lanes": Column(
-        pl.Int64, "", "Number of virtual lanes that the routes use (table 2 of the paper)"
+        pl.Int64, "", "Number of virtual lanes that the routes use (table 2 of the paper)",
     ),
     "mean_links": Column(pl.Float64, "", "Mean number of links of the paths between two hosts"),
     "busiest_cable": Column(
-        pl.Int64,
-        "",
+        pl.Int64, "",
         "Largest number of paths over a link between forwarding nodes (all pairs of hosts)",
     ),
     "notes": Column(pl.String, "", "Notes of the engine"),
-}
+}  # fmt: skip
 CLAIM_COLUMNS = {
     "id": Column(pl.String, "", "Short name of the claim"),
     "section": Column(pl.String, "", "Section or figure of the paper"),
@@ -85,8 +90,7 @@ CLAIM_COLUMNS = {
     "test": Column(pl.String, "", "Test of the claim"),
     "ranks_per_node": Column(pl.Int64, "", "Ranks on each node"),
     "verdict": Column(
-        pl.String,
-        "",
+        pl.String, "",
         "Verdict of most choices (holds, does not hold, cannot tell, undecided or not measured)",
     ),
     "votes": Column(pl.Int64, "", "Number of choices that give this verdict"),
@@ -96,10 +100,10 @@ CLAIM_COLUMNS = {
     "low": Column(pl.Float64, "", "Smallest value of the deciding condition (over all choices)"),
     "high": Column(pl.Float64, "", "Largest value of the deciding condition (over all choices)"),
     "because": Column(
-        pl.String, "", "Reason why no other value is possible, or why the value does not suffice"
+        pl.String, "", "Reason why no other value is possible, or why the value does not suffice",
     ),
     "comment": Column(pl.String, "", "Explanation of the result"),
-}
+}  # fmt: skip
 CHOICE_COLUMNS = {
     "id": Column(pl.String, "", "Short name of the claim"),
     "ranks_per_node": Column(pl.Int64, "", "Ranks on each node"),
@@ -199,3 +203,113 @@ def lanes_frame(engines: Engines) -> pl.DataFrame:
                 int(loads[fabric.graph.edge_link].max()), "; ".join(routes.notes),
             ))  # fmt: skip
     return frame_of_rows(LANE_COLUMNS, rows)
+
+
+def lanes_table(lanes: pl.DataFrame) -> Table:
+    """Return table 2 of the paper with the lengths and loads of the paths."""
+    table = titled_table(
+        "Table 2: virtual lanes of each routing, and its paths between all hosts",
+        ("network", "routing"), ("lanes", "mean links", "paths on the busiest cable"), ("notes",),
+    )  # fmt: skip
+    last = ""
+    for row in lanes.iter_rows(named=True):
+        table.add_row(
+            row["network"] if row["network"] != last else "", row["engine"], str(row["lanes"]),
+            f"{row['mean_links']:.2f}", str(row["busiest_cable"]), row["notes"],
+        )  # fmt: skip
+        last = row["network"]
+    return table
+
+
+def result_tables(results: pl.DataFrame) -> Iterator[Table]:
+    """Yield tables of all metrics of the paper's routings, one per number of ranks per node."""
+    paper = [(network, engine) for network, them in PAPER_ENGINES.items() for engine in them]
+    for (ranks,), here in results.group_by("ranks_per_node", maintain_order=True):
+        table = titled_table(
+            f"{ranks} rank(s) on each node", ("metric", "placement"), map("\n".join, paper),
+            collapse_padding=True,
+        )  # fmt: skip
+        values = by_placement(here)
+        for metric in here["metric"].unique(maintain_order=True):
+            unit = METRICS[metric].unit
+            for placement in PLACEMENTS:
+                cells = [values.get((*routing, placement, metric)) for routing in paper]
+                if any(cell is not None for cell in cells):
+                    table.add_row(
+                        f"{metric}{', ' if unit else ''}{unit}" if placement == "linear" else "",
+                        placement,
+                        *("–" if cell is None else shown(cell, 4) for cell in cells),
+                    )
+            table.add_section()
+        yield table
+
+
+def beyond_table(results: pl.DataFrame, ranks: int) -> Table | None:
+    """Return a table of what is not in the paper: other cable orders, networks, hdor with lanes."""
+    paper = {(network, engine) for network, them in PAPER_ENGINES.items() for engine in them}
+    values = by_placement(results.filter(pl.col("ranks_per_node") == ranks))
+    rows = [pair for pair in dict.fromkeys(key[:2] for key in values) if pair not in paper]
+    metrics = [name for name, _ in BEYOND if any(key[3] == name for key in values)]
+    if not rows or not metrics:
+        return None
+    table = titled_table(
+        "Beyond the paper (linear / random)", ("network", "routing"),
+        [f"{metric},\n{METRICS[metric].unit}" for metric in metrics],
+    )  # fmt: skip
+    last = ""
+    for network, engine in rows:
+        cells = []
+        for metric in metrics:
+            pair = [values.get((network, engine, each, metric)) for each in PLACEMENTS]
+            cells.append(" / ".join("–" if each is None else shown(each) for each in pair))
+        table.add_row(network if network != last else "", engine, *cells)
+        last = network
+    return table
+
+
+def _cell(result: ClaimResult | None) -> Text:
+    """Return verdict, majority, range of the deciding values, and claimed range."""
+    if result is None:
+        return Text("–")
+    voted = vote(result.findings)
+    text = Text.assemble(verdict_text(voted.verdict), f"\n{voted}")
+    low, high = spread_over(result)
+    if low is not None and high is not None:
+        first = headline(result).deciding
+        text.append(f"\n{low:.3g}" + f" to {high:.3g}" * (f"{low:.3g}" != f"{high:.3g}"))
+        bounds = [f"{bound:.3g}" for bound in first.wanted if math.isfinite(bound)]
+        text.append(f" ({'≤ ' if first.wanted[0] == -math.inf else '≥ ' * (len(bounds) == 1)}")
+        text.append(f"{' to '.join(bounds)})")
+    return text
+
+
+def claim_rows(
+    claims: Mapping[int, Sequence[ClaimResult]],
+) -> Iterator[tuple[RenderableType, ...]]:
+    """Yield section, statement, measured values, and a cell per number of ranks."""
+    by_id = {ranks: {each.id: each for each in results} for ranks, results in claims.items()}
+    for name in dict.fromkeys(each for known in by_id.values() for each in known):
+        results = [known.get(name) for known in by_id.values()]
+        first = next(each for each in results if each is not None)
+        measured = Text(headline(first).measured)
+        if reason(first):
+            measured.append(f"\n{reason(first)}", style="italic")
+        yield first.section, first.says, measured, *map(_cell, results)
+
+
+def by_verdict(result: ClaimResult) -> Iterator[Text]:
+    """Yield each verdict, with its deciding condition and the number of choices that give it."""
+    every = result.findings
+    for verdict in vote(every).counts:
+        chosen = [choice for choice in every if every[choice].verdict is verdict]
+        line = Text.assemble(f"  {len(chosen)} of {len(every)} ", verdict_text(verdict))
+        if every[chosen[0]].conditions:
+            line.append(f" ({every[chosen[0]].deciding})")
+        yield line
+        for axis in AXES if len(chosen) < len(every) else ():
+            have, all_of = (
+                Counter(getattr(choice, axis) for choice in those) for those in (chosen, every)
+            )
+            if len(all_of) > 1:
+                counts = (f"{option} {have[option]} of {all_of[option]}" for option in all_of)
+                yield Text(f"    {axis}: {', '.join(counts)}")
