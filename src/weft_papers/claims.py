@@ -63,14 +63,9 @@ class OutOfScope(Exception):
 
 
 def interval(values: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the mean over one axis and the half width of its 95 % interval (Student t).
+    """Return the mean over the axis of repetitions and the half width of its 95 % interval.
 
-    Parameters
-    ----------
-    values
-        Repetitions along `axis`; with a single one the half width is 0.
-    axis
-        Axis of the repetitions.
+    The half width is that of Student's t, and 0 for a single repetition.
     """
     count = values.shape[axis]
     if count == 1:
@@ -158,13 +153,7 @@ class ClaimComparison:
         return self.among(1)
 
     def among(self, comparisons: int) -> Verdict:
-        """Return the verdict on this condition if the claim has several conditions.
-
-        Parameters
-        ----------
-        comparisons
-            Number of conditions of the claim.
-        """
+        """Return the verdict on this condition as one of several of a claim."""
         if self.impossible:
             return Verdict.CANNOT_TELL
         met = Verdict.HOLDS if self.settles else Verdict.CANNOT_TELL
@@ -376,15 +365,7 @@ def reason(result: ClaimResult) -> str:
 
 
 def hold(claims: Sequence[Claim[E]], evidence: E, bases: Sequence[Any]) -> tuple[ClaimResult, ...]:
-    """Test every claim on every basis whose measurements the options of the study include.
-
-    Parameters
-    ----------
-    claims, evidence
-        The claims, and the measurements that test them.
-    bases
-        Definitions of the load, or choices that the paper leaves open.
-    """
+    """Test every claim on every basis whose measurements the options of the study include."""
     results = []
     for claim in claims:
         findings = {}

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 def framed(title: str, notes: str, size: tuple[float, float], strip: float) -> Figure:
-    """Return a figure without panels.
+    """Return a figure without panels, drawn without a display.
 
     Parameters
     ----------
+    notes
+        Line under the figure: the parameters of the study.
     size
         Width and height in inches.
     strip

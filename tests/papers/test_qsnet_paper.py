@@ -261,6 +261,15 @@ def test_claims_without_all_seeds_are_not_measured() -> None:
     assert "ping" not in claims
 
 
+def test_waits_of_switches_are_equal_to_the_last_bit_in_every_run() -> None:
+    random = np.random.default_rng(0)
+    runs = study_runs(("15",), SEEDS, choices=False, quick=False)
+    measured = [QsNetRunResult(run, 0.0, random.random(fabric_of(64).num_links)) for run in runs]
+    evidence = QsNetEvidence.of(measured, runs)
+    claim = next(each for each in CLAIMS if each.id == "even-waits")
+    assert len({claim.finding(evidence, PAPER).conditions for _ in range(50)}) == 1
+
+
 # -- the study -----------------------------------------------------------------------------------
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from weft_papers.claims import NOTHING, ClaimComparison, ClaimFinding, Verdict
+from weft_papers.claims import ANYTHING, NOTHING, ClaimComparison, ClaimFinding, Verdict
 from weft_papers.kns.benchmarks import CORE_GFLOPS, EDGE_FACTOR, GRAPH_SCALE, PTRANS_ORDER
 from weft_papers.kns.evidence import (
     EITHER,
@@ -67,6 +68,13 @@ def _of_rivals(network: str, engine: str, claimed: str, *metrics: str) -> Condit
     return lambda evidence: [each for conditions in every for each in conditions(evidence)]
 
 
+def _each(network: str, metric: str, *names: str) -> Callable[[KnsEvidence], str]:
+    """Return the format of several metrics; `metric` has braces for the names."""
+    return lambda evidence: "; ".join(
+        f"{name}: {evidence.show(metric.format(name), network)}" for name in names
+    )
+
+
 def _linear_rings(evidence: KnsEvidence) -> list[ClaimComparison]:
     comparisons = []
     for metric in ("natural-ring-latency", "random-ring-latency"):
@@ -81,23 +89,17 @@ def _linear_rings(evidence: KnsEvidence) -> list[ClaimComparison]:
 
 def _updn_latency(evidence: KnsEvidence) -> list[ClaimComparison]:
     metric = "pingpong-latency-max"
-    possible, because = (-math.inf, math.inf), ""
+    possible, because = ANYTHING, ""
     if metric in evidence.alone:
-        longest = longest_latency_us(TREE)
-        possible = 0.0, longest
+        possible = 0.0, longest_latency_us(TREE)
         because = (
             "only one message is in flight at a time, and its latency is at most "
-            f"{longest:.2g} us even via all switches of the tree"
+            f"{possible[1]:.2g} us even via all switches of the tree"
         )
-    return [
-        ClaimComparison.of(
-            f"{metric}, tree updn linear, us",
-            evidence.get(metric, TREE, "updn", "linear"),
-            (_PAPER_UPDN_US * (1 - SIMILAR), math.inf),
-            possible=possible,
-            because=because,
-        )
-    ]
+    latency = evidence.get(metric, TREE, "updn", "linear")
+    wanted = _PAPER_UPDN_US * (1 - SIMILAR), math.inf
+    label = f"{metric}, tree updn linear, us"
+    return [ClaimComparison.of(label, latency, wanted, possible=possible, because=because)]
 
 
 OF_MESSAGES = (
@@ -107,12 +109,11 @@ OF_MESSAGES = (
         f"every maximum is {_LOW} to {_HIGH} GB/s",
         lambda evidence: [
             ClaimComparison.of(
-                f"maximum bandwidth, {network} {engine} {placement}, GB/s", values, (_LOW, _HIGH),
+                f"maximum bandwidth, {' '.join(routing)} {placement}, GB/s",
+                evidence.get("pingpong-bandwidth-max", *routing, placement), (_LOW, _HIGH),
             )
-            for network in (KNS, TREE)
-            for engine in PAPER_ENGINES[network]
+            for routing in routings(KNS, TREE)
             for placement in PLACEMENTS
-            for values in [evidence.get("pingpong-bandwidth-max", network, engine, placement)]
         ],
         lambda evidence: evidence.both("pingpong-bandwidth-max"), _max_comment,
     ),
@@ -171,11 +172,7 @@ OF_MESSAGES = (
             routings(KNS), "alike",
             "pingpong-latency-min", "pingpong-latency-avg", "pingpong-latency-max", by=SAME,
         ),
-        lambda evidence: "; ".join(
-            f"{which}: {evidence.show(f'pingpong-latency-{which}', KNS)}"
-            for which in ("min", "max")
-        ),
-        _pairs,
+        _each(KNS, "pingpong-latency-{}", "min", "max"), _pairs,
     ),
     claim(
         "pingpong-latency-tree-random", "4.3.1, fig. 10b 10f",
@@ -184,11 +181,7 @@ OF_MESSAGES = (
         random_over_linear(
             routings(TREE, without="updn"), "above", "pingpong-latency-max", "pingpong-latency-avg"
         ),
-        lambda evidence: "; ".join(
-            f"{which}: {evidence.show(f'pingpong-latency-{which}', TREE)}"
-            for which in ("avg", "max")
-        ),
-        _pairs,
+        _each(TREE, "pingpong-latency-{}", "avg", "max"), _pairs,
     ),
     claim(
         "pingpong-latency-updn", "4.3.1, fig. 10b",
@@ -240,10 +233,7 @@ OF_MESSAGES = (
         "On the KNS lash always has the lowest ring latency, thanks to its lanes",
         "lash / other is below 1 for every other routing, both rings and both placements",
         _of_rivals(KNS, "lash", "below", "natural-ring-latency", "random-ring-latency"),
-        lambda evidence: "; ".join(
-            f"{name}: {evidence.show(f'{name}-ring-latency', KNS)}"
-            for name in ("natural", "random")
-        ),
+        _each(KNS, "{}-ring-latency", "natural", "random"),
         "lash, dfsssp and hdor have paths of equal length, and messages of 8 bytes delay each "
         "other by only 9 ns on a common link, so lanes have no effect. updn's paths are longer.",
     ),
@@ -253,20 +243,6 @@ OF_MESSAGES = (
 #: Rates in GB/s and GUPS that the text of the paper gives for the figures.
 _PAPER_PTRANS, _PAPER_GUPS = 12.0, 0.05
 _CEILING = "no processor time is simulated: the network allows more, and processors limit the rate"
-
-
-def _gups_share(evidence: KnsEvidence) -> float:
-    """Return the largest time per update on the network alone, divided by the paper's time."""
-    return _PAPER_GUPS / float(evidence.all("random-access", KNS, ("linear",)).min())
-
-
-def _gups_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
-    return (
-        "Messages alone, with 0.3 us of processor time at either end, take "
-        f"{_gups_share(evidence):.1%} of the time at 0.05 GUPS (0.72 us per update on each of 36 "
-        "nodes), so processors limit the rate: the traffic is 0.4 GB/s in total, on a network that "
-        "carries about 50 GB/s of uniform random traffic."
-    )
 
 
 def _gups_drop(evidence: KnsEvidence, finding: ClaimFinding) -> str:
@@ -282,19 +258,12 @@ def _gups_drop(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     )
 
 
-def _ptrans_diluted(evidence: KnsEvidence) -> tuple[float, float]:
-    """Return the smallest and largest GB/s on the KNS with processor time after the exchange.
-
-    The processor time is the time at 12 GB/s minus the time of the fastest exchange.
-    """
+def _ptrans_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
     size = PTRANS_ORDER**2 * 8
     network = size / evidence.all("ptrans", KNS).mean(axis=1)
+    # The processor time is the time at 12 GB/s minus the time of the fastest exchange.
     processors = size / _PAPER_PTRANS - network.min()
-    return size / (processors + network.max()), size / (processors + network.min())
-
-
-def _ptrans_comment(evidence: KnsEvidence, finding: ClaimFinding) -> str:
-    least, most = _ptrans_diluted(evidence)
+    least, most = (size / (processors + each) for each in (network.max(), network.min()))
     return (
         "The exchange alone is faster than the whole benchmark, whose ranks also copy and add "
         f"blocks. If copying and adding take the rest of the paper's time in the fastest case, the "
@@ -322,7 +291,14 @@ OF_HPCC = (
             "random-access", routings(KNS, TREE), ("linear",), _PAPER_GUPS * (1 - SAME),
             because=_CEILING,
         ),
-        lambda evidence: evidence.both("random-access"), _gups_comment,
+        lambda evidence: evidence.both("random-access"),
+        lambda evidence, finding: (
+            "Messages alone, with 0.3 us of processor time at either end, take "
+            f"{_PAPER_GUPS / float(evidence.all('random-access', KNS, ('linear',)).min()):.1%} of "
+            "the time at 0.05 GUPS (0.72 us per update on each of 36 nodes), so processors limit "
+            "the rate: the traffic is 0.4 GB/s in total, on a network that carries about 50 GB/s "
+            "of uniform random traffic."
+        ),
     ),
     claim(
         "gups-tree-random", "4.3.1, fig. 11",
@@ -392,26 +368,13 @@ _PAPER_GFLOPS, _PAPER_GTEPS = 30.0, 2.5
 BANDWIDTHS = ("random-ring-bandwidth", "natural-ring-bandwidth", "ptrans", "graph500", "ebb")
 
 
-def _hpcg_waits(evidence: KnsEvidence) -> str:
-    shares = np.concatenate([evidence.all("hpcg-waiting", net).ravel() for net in (KNS, TREE)])
-    return f"{shares.min():.2f} to {shares.max():.2f} %"
-
-
-def _hpcg_level(evidence: KnsEvidence, finding: ClaimFinding) -> str:
-    total = HOSTS * evidence.ranks_per_node * CORE_GFLOPS
-    return (
-        f"Each rank is assumed to have {CORE_GFLOPS} GFLOPS, {total:.3g} in total without "
-        "communication. The paper's 30 are 0.83 for each of 36 nodes, the rate of one core of such "
-        "a processor; eight cores per node would give over 200. So the paper's runs had one rank "
-        "per node."
-    )
-
-
 def _hpcg_random(evidence: KnsEvidence, finding: ClaimFinding) -> str:
+    waits = np.concatenate([evidence.all("hpcg-waiting", net).ravel() for net in (KNS, TREE)])
     return (
-        f"HPCG's busiest rank waits {_hpcg_waits(evidence)} of its time for others, the network "
-        "included: no routing or placement can change the rate by more. A difference visible in "
-        "the paper's bars has other causes (such as slow nodes or other processes)."
+        f"HPCG's busiest rank waits {waits.min():.2f} to {waits.max():.2f} % of its time for "
+        "others, the network included: no routing or placement can change the rate by more. A "
+        "difference visible in the paper's bars has other causes (such as slow nodes or other "
+        "processes)."
     )
 
 
@@ -523,7 +486,14 @@ OF_APPLICATIONS = (
             _PAPER_GFLOPS * (1 - SIMILAR), _PAPER_GFLOPS * (1 + SIMILAR),
             because="the assumed speed of the ranks determines the rate",
         ),
-        lambda evidence: evidence.both("hpcg", 4), _hpcg_level,
+        lambda evidence: evidence.both("hpcg", 4),
+        lambda evidence, finding: (
+            f"Each rank is assumed to have {CORE_GFLOPS} GFLOPS, "
+            f"{HOSTS * evidence.ranks_per_node * CORE_GFLOPS:.3g} in total without communication. "
+            "The paper's 30 are 0.83 for each of 36 nodes, the rate of one core of such a "
+            "processor; eight cores per node would give over 200. So the paper's runs had one rank "
+            "per node."
+        ),
     ),
     claim(
         "hpcg-kns-random", "4.3.2, fig. 15a",

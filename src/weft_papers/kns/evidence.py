@@ -139,15 +139,7 @@ class KnsEvidence:
     def of(
         cls, measured: Sequence[KnsRunResult], ranks_per_node: int, asked: Sequence[KnsRun] = ()
     ) -> KnsEvidence:
-        """Collect the values of the runs with a number of ranks per node.
-
-        Parameters
-        ----------
-        ranks_per_node
-            Number of ranks per node that selects the runs.
-        asked
-            Requested runs; by default those of `measured`.
-        """
+        """Collect the values of the runs with a number of ranks per node; `asked` are all runs."""
         here = [each for each in measured if each.run.ranks_per_node == ranks_per_node]
         values: dict[Key, dict[int, float]] = {}
         shares: dict[str, float] = {}
@@ -191,15 +183,7 @@ class KnsEvidence:
         )
 
     def at(self, choice: KnsChoice, note: bool = False) -> KnsEvidence:
-        """Return the evidence under a choice.
-
-        Parameters
-        ----------
-        choice
-            Choice by which keys are selected.
-        note
-            Whether to record the keys and thresholds that are used.
-        """
+        """Return the evidence under a choice; `note` records the keys and thresholds used."""
         reads = self.reads if note else {}
         reads.setdefault(choice, set())
         return replace(self, choice=choice, reads=reads)
@@ -229,15 +213,7 @@ class KnsEvidence:
         self.reads.setdefault(self._chosen, set()).add(what)
 
     def get(self, metric: str, network: str, engine: str, placement: str) -> Floats:
-        """Return one value for each placement, float64 [seeds].
-
-        Raises
-        ------
-        NotMeasured
-            If an interrupt prevented the measurement.
-        OutOfScope
-            If the run was not requested.
-        """
+        """Return one value for each placement, float64 [seeds]."""
         if placement == EITHER:
             each = [self.get(metric, network, engine, placed) for placed in PLACEMENTS]
             return np.concatenate(each)

@@ -119,16 +119,9 @@ _BEYOND_ROWS = (
 
 
 def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str, Figure]]:
-    """Draw, without a display, the figures whose data are complete; yield each with its name.
+    """Draw the figures whose data are complete; yield each with its name.
 
-    Parameters
-    ----------
-    results
-        Frame of `RESULT_COLUMNS`.
-    first
-        Number of ranks per node whose figures have names without a suffix.
-    notes
-        Line under every figure: the parameters of the study.
+    The names have a suffix unless the number of ranks per node is `first`.
     """
     for ranks in results["ranks_per_node"].unique(maintain_order=True).to_list():
         here = results.filter(pl.col("ranks_per_node") == ranks)

@@ -105,8 +105,6 @@ def study_runs(
 
     Parameters
     ----------
-    ranks_per_node, benchmarks
-        Numbers of ranks per node, and names of benchmarks.
     seeds
         Seeds of random placements. Only the first is used if the benchmark does not depend on the
         placement, and for networks and engines that the paper did not measure.
@@ -168,15 +166,7 @@ def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> 
 def measure(
     setting: KnsParameters, run: KnsRun, watch: Callable[[Any], None] = lambda _: None
 ) -> KnsRunResult:
-    """Simulate one run.
-
-    Parameters
-    ----------
-    setting, run
-        Parameters of all runs, and the run.
-    watch
-        Called at intervals; an exception that it raises ends the run.
-    """
+    """Simulate one run."""
     work = _workload(run.benchmark, run.variant, run.ranks_per_node, setting.full)
     fabric = machine.fabric(run.network)
     routes = machine.routes(run.network, run.engine, setting.engines)

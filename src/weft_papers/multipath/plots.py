@@ -46,15 +46,7 @@ SWEEP_FIGURES = {
 
 
 def figures(summary: pl.DataFrame, cdf: pl.DataFrame, notes: str) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures without a display; yield each with its name.
-
-    Parameters
-    ----------
-    summary, cdf
-        Frames of a `StudyResult`.
-    notes
-        Line under every figure: the parameters of the study.
-    """
+    """Draw the figures; yield each with its name."""
     for number, (sweep, metric, title) in SWEEP_FIGURES.items():
         figure, panels = _figure(f"Figure {number}. {title}", notes)
         for basis, axes in panels.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -19,21 +19,12 @@ if TYPE_CHECKING:
 #: Colours of Okabe and Ito 2008, and markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#555555")
 MARKERS = "os^Dvph"
-_NODES = (16, 32, 64)
 
 
 def figures(
     summary: pl.DataFrame, nodes: pl.DataFrame, matrices: pl.DataFrame, notes: str
 ) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures that have data, without a display; yield each with its name.
-
-    Parameters
-    ----------
-    summary, nodes, matrices
-        Frames of a `QsNetStudy`.
-    notes
-        Line under every figure: the parameters of the study.
-    """
+    """Draw the figures that have data; yield each with its name."""
     usual = summary.filter(pl.col("choice") == PAPER)
     if len(usual.filter(pl.col("figure").is_in(["9", "10"]))):
         yield "figure-9-10", _pings(usual, notes)
@@ -55,33 +46,33 @@ def _figure(title: str, notes: str, panels: Sequence[str]) -> tuple[Figure, list
     return with_panels(title, notes, panels, (max(6.4, 4.4 * len(panels)), 4.6), 0.05)
 
 
-def _line(
-    axes: Axes, number: int, label: str, here: pl.DataFrame, x: str, y: str = "mb_s",
-    style: str = "-",
-) -> None:  # fmt: skip
-    here = here.sort(x)
-    if not len(here):
-        return
-    error = here["ci95"].to_list() if y == "mb_s" else None
-    axes.errorbar(
-        here[x].to_list(), here[y].to_list(), yerr=error, label=label, linestyle=style,
-        color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)], markersize=4.5,
-        linewidth=1.4, elinewidth=1, capsize=2,
-    )  # fmt: skip
-
-
-def _printed(axes: Axes, *values: float) -> None:
-    """Draw printed numbers as lines."""
-    for number, value in enumerate(values):
-        label = "printed" if not number else None
-        axes.axhline(value, color="#999999", linestyle=":", linewidth=1.3, label=label)
-
-
-def _finish(axes: Axes, x: str, y: str = "MB/s", *, sizes: bool = False) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+def _panel(
+    axes: Axes,
+    lines: Iterable[tuple[str, pl.DataFrame]],
+    x: str,
+    label: str,
+    printed: Sequence[float] = (),
+    y: str = "mb_s",
+) -> None:
+    """Draw rows of the summary as lines with intervals, and printed numbers as dotted lines."""
+    for number, (name, rows) in enumerate(lines):
+        here = rows.sort(x)
+        if len(here):
+            axes.errorbar(
+                here[x].to_list(), here[y].to_list(),
+                yerr=here["ci95"].to_list() if y == "mb_s" else None, label=name, linestyle="-",
+                color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)],
+                markersize=4.5, linewidth=1.4, elinewidth=1, capsize=2,
+            )  # fmt: skip
+    for number, value in enumerate(printed):
+        axes.axhline(
+            value, color="#999999", linestyle=":", linewidth=1.3,
+            label=None if number else "printed",
+        )  # fmt: skip
+    axes.set_xlabel(label)
+    axes.set_ylabel("MB/s" if y == "mb_s" else "us")
     axes.set_ylim(bottom=0)
-    if sizes:
+    if x == "size_bytes" and y == "mb_s":
         axes.set_xscale("log", base=2)
         ticks = {KIB: "1 Ki", 4 * KIB: "4 Ki", 16 * KIB: "16 Ki", 64 * KIB: "64 Ki"}
         axes.set_xticks([64, *ticks, 256 * KIB], ["64", *ticks.values(), "256 Ki"])
@@ -95,21 +86,15 @@ def _pings(usual: pl.DataFrame, notes: str) -> Figure:
         "Figures 9 and 10. Ping", notes, ["one way", "latency", "both ways"]
     )
     ping = usual.filter(figure="9", library="elan3lib").filter(pl.col("size_bytes") > 0)
-    for number, memory in enumerate(("elan", "main")):
-        label = f"{'Elan' if memory == 'elan' else 'main'} memory"
-        _line(one, number, label, ping.filter(memory=memory), "size_bytes")
-        _line(both, number, label, usual.filter(figure="10", memory=memory), "size_bytes")
     small = usual.filter((pl.col("figure") == "9") & (pl.col("size_bytes") <= 4 * KIB))
-    for number, library in enumerate(("elan3lib", "mpi")):
-        here = small.filter(library=library, memory="elan")
-        _line(late, number, library, here, "size_bytes", "time_us")
-    _printed(one, 335, 200)
-    _printed(late, 2.2, 2.4, 5.5)
-    _printed(both, 280, 80)
-    _finish(one, "message, bytes", sizes=True)
-    _finish(both, "message, bytes", sizes=True)
+    for axes, rows, printed in (
+        (one, ping, (335, 200)), (both, usual.filter(figure="10"), (280, 80))
+    ):  # fmt: skip
+        lines = [(f"{name} memory", rows.filter(memory=name.lower())) for name in ("Elan", "main")]
+        _panel(axes, lines, "size_bytes", "message, bytes", printed)
+    libraries = [(name, small.filter(library=name, memory="elan")) for name in ("elan3lib", "mpi")]
+    _panel(late, libraries, "size_bytes", "message, bytes", (2.2, 2.4, 5.5), "time_us")
     one.set_xlim(left=48)
-    _finish(late, "message, bytes", "us")
     return figure
 
 
@@ -119,19 +104,17 @@ def _uniform(usual: pl.DataFrame, notes: str) -> Figure:
         ["accepted and offered load, messages of 16 KiB", "maximum bandwidth", "64 nodes"],
     )  # fmt: skip
     here = usual.filter(figure="11")
-    kinds = list(here.select("sizes", "times").unique(maintain_order=True).iter_rows())
     loads = here.filter(pl.col("offered_mb_s").is_not_null())
-    for number, nodes in enumerate(_NODES):
-        _line(curve, number, f"{nodes} nodes", loads.filter(nodes=nodes), "offered_mb_s")
+    by_nodes = [(f"{nodes} nodes", loads.filter(nodes=nodes)) for nodes in (16, 32, 64)]
+    _panel(curve, by_nodes, "offered_mb_s", "offered, MB/s")
     full = here.filter(pl.col("offered_mb_s").is_null())
-    for number, (sizes, times) in enumerate(kinds):
-        rows = full.filter(sizes=sizes, times=times)
-        _line(scale, number, f"{sizes} sizes, {times} times", rows, "nodes")
-    _printed(scale, 120)
-    _line(size, 0, "exponential", usual.filter(figure="12"), "size_bytes")
-    _finish(curve, "offered, MB/s")
-    _finish(scale, "nodes")
-    _finish(size, "mean message, bytes", sizes=True)
+    by_kind = [
+        (f"{sizes} sizes, {times} times", full.filter(sizes=sizes, times=times))
+        for sizes, times in here.select("sizes", "times").unique(maintain_order=True).iter_rows()
+    ]
+    _panel(scale, by_kind, "nodes", "nodes", (120,))
+    by_size = [("exponential", usual.filter(figure="12"))]
+    _panel(size, by_size, "size_bytes", "mean message, bytes")
     return figure
 
 
@@ -140,16 +123,13 @@ def _permutations(usual: pl.DataFrame, notes: str) -> Figure:
         "Figures 13 and 14. Permutations on 64 nodes", notes,
         ["accepted and offered load; right: maximum", "maximum bandwidth"],
     )  # fmt: skip
-    for number, name in enumerate(OPTIMAL + OTHERS):
-        here = usual.filter(figure="13", traffic=name).with_columns(
-            pl.col("offered_mb_s").fill_null(300.0)
-        )
-        _line(curve, number, name, here, "offered_mb_s")
-        _line(size, number, name, usual.filter(figure="14", traffic=name), "size_bytes")
-    for axes in (curve, size):
-        _printed(axes, 280, 200, 165)
-    _finish(curve, "offered, MB/s")
-    _finish(size, "mean message, bytes", sizes=True)
+    filled = usual.with_columns(pl.col("offered_mb_s").fill_null(300.0))
+    for axes, number, x, label in (
+        (curve, "13", "offered_mb_s", "offered, MB/s"),
+        (size, "14", "size_bytes", "mean message, bytes"),
+    ):
+        lines = [(name, filled.filter(figure=number, traffic=name)) for name in OPTIMAL + OTHERS]
+        _panel(axes, lines, x, label, (280, 200, 165))
     return figure
 
 
@@ -183,10 +163,10 @@ def _hot_spot(usual: pl.DataFrame, nodes: pl.DataFrame, notes: str) -> Figure:
         "Figure 16. Write hot spot", notes, ["bandwidth of the hot node", "64 nodes, each source"]
     )
     here = usual.filter(figure="16")
-    for number, kind in enumerate(("exponential", "uniform")):
-        _line(total, number, f"{kind} sizes and times", here.filter(sizes=kind), "nodes")
-    _printed(total, 337, 310)
-    _finish(total, "nodes")
+    kinds = [
+        (f"{kind} sizes and times", here.filter(sizes=kind)) for kind in ("exponential", "uniform")
+    ]
+    _panel(total, kinds, "nodes", "nodes", (337, 310))
     for number, choice in enumerate((PAPER, "round robin")):
         rows = nodes.filter(choice=choice)
         each.plot(
@@ -204,22 +184,20 @@ def _hot_spot(usual: pl.DataFrame, nodes: pl.DataFrame, notes: str) -> Figure:
 
 
 def _servers(usual: pl.DataFrame, notes: str) -> Figure:
-    figure, panels = _figure(
-        "Figures 17 and 18. Eight I/O nodes, 64 nodes", notes, ["clustered", "distributed"]
-    )
     printed = {"clustered": (196, 320), "distributed": (234, 338)}
+    figure, panels = _figure("Figures 17 and 18. Eight I/O nodes, 64 nodes", notes, list(printed))
+    # What clients offer, for each I/O node; at the right the maximum.
+    offered = pl.col("offered_mb_s").fill_null(400.0 * 8 / 56) * 56 / 8
     for axes, mapping in zip(panels, printed, strict=True):
-        number = 0
-        for figure_name, kind in (("17", "random"), ("18", "deterministic")):
-            for dedicated in (True, False):
-                rows = usual.filter(
-                    figure=figure_name, mapping=mapping, dedicated=dedicated, write_share=1.0
-                ).with_columns(pl.col("offered_mb_s").fill_null(400.0 * 8 / 56) * 56 / 8)
-                label = f"{kind}, {'dedicated' if dedicated else 'shared'}"
-                _line(axes, number, label, rows, "offered_mb_s")
-                number += 1
-        _printed(axes, *printed[mapping])
-        _finish(axes, "offered to each I/O node, MB/s; right: maximum")
+        lines = [
+            (f"{kind}, {'dedicated' if dedicated else 'shared'}",
+             usual.filter(figure=name, mapping=mapping, dedicated=dedicated, write_share=1.0)
+             .with_columns(offered))
+            for name, kind in (("17", "random"), ("18", "deterministic"))
+            for dedicated in (True, False)
+        ]  # fmt: skip
+        label = "offered to each I/O node, MB/s; right: maximum"
+        _panel(axes, lines, "offered_mb_s", label, printed[mapping])
     return figure
 
 
@@ -228,10 +206,8 @@ def _jobs(usual: pl.DataFrame, notes: str) -> Figure:
         "Figure 19. Compute job beside an I/O job", notes, ["shared I/O nodes", "dedicated"]
     )
     for axes, dedicated in zip(panels, (False, True), strict=True):
-        for number, mapping in enumerate(MAPPINGS):
-            rows = usual.filter(figure="19", mapping=mapping, dedicated=dedicated)
-            _line(axes, number, mapping, rows, "io_load")
-        _printed(axes, 130)
-        _finish(axes, "load of the I/O job")
+        here = usual.filter(figure="19", dedicated=dedicated)
+        lines = [(mapping, here.filter(mapping=mapping)) for mapping in MAPPINGS]
+        _panel(axes, lines, "io_load", "load of the I/O job", (130,))
         axes.set_xticks([0.0, *IO_LOADS])
     return figure

@@ -161,16 +161,7 @@ def study_runs(
 ) -> tuple[QsNetRun, ...]:
     """Return every run of the study, in the order of its tables.
 
-    Parameters
-    ----------
-    figures
-        Keys of `FIGURES`.
-    seeds
-        Seeds of the repetitions; choices and mechanisms have the first three.
-    choices
-        Whether to vary choices and mechanisms.
-    quick
-        Whether to use short runs and few points.
+    Choices and mechanisms have the first three seeds. A quick study has short runs and few points.
     """
     points = [run for figure in figures for run in FIGURES[figure](quick)]
     points = [replace(run, short=quick and run.figure not in ("9", "10")) for run in points]
@@ -365,13 +356,7 @@ def workload_of(run: QsNetRun) -> Workload:
 def measure(
     _: None, run: QsNetRun, watch: Callable[[Any], None] = lambda _: None
 ) -> QsNetRunResult:
-    """Simulate one run.
-
-    Parameters
-    ----------
-    watch
-        Called at intervals; an exception that it raises ends the run.
-    """
+    """Simulate one run."""
     work = workload_of(run)
     result = _simulate(run, work, watch)
     if run.traffic in ("ping", "both"):

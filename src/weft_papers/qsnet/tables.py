@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from weft_papers.claim_report import CHOICE_COLUMNS, titled_table
 from weft_papers.claims import NotMeasured, OutOfScope, interval, plus_minus
 from weft_papers.qsnet.claims import PRINTED, QsNetEvidence
 from weft_papers.qsnet.runs import PAPER, QsNetRun, QsNetRunResult, fabric_of
+from weft_papers.reported_study import results_by_point
 
 POINT_COLUMNS = {
     "figure": Column(pl.String, "", "Figure of the paper"),
@@ -101,11 +101,8 @@ def runs_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
 
 def summary_frame(measured: Sequence[QsNetRunResult]) -> pl.DataFrame:
     """Return one row per point, with `SUMMARY_COLUMNS`."""
-    points: dict[QsNetRun, list[QsNetRunResult]] = {}
-    for each in measured:
-        points.setdefault(replace(each.run, seed=0), []).append(each)
     rows = []
-    for point, here in points.items():
+    for point, here in results_by_point((each.run for each in measured), measured).items():
         mean, half = interval(np.array([each.mb_s for each in here]))
         is_ping = point.traffic in ("ping", "both")
         time = float(np.mean([each.parts[0] for each in here])) if is_ping else None

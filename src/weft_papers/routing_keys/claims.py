@@ -80,15 +80,7 @@ class RoutingKeysEvidence:
     ) -> list[RoutingKeysRun]:
         """Return the points at which a figure has some policies, each as its run with ``dmodk``.
 
-        Parameters
-        ----------
-        applications
-            Number of applications; 0 for any.
-
-        Raises
-        ------
-        OutOfScope
-            If the study has no such points, or the choice does not concern these policies.
+        They are out of scope if the study has none, or the choice does not concern these policies.
         """
         own = CHOICES[choice].policies
         if own and not set(policies) & own.keys():
@@ -106,13 +98,7 @@ class RoutingKeysEvidence:
         return list(dict.fromkeys(points))
 
     def time(self, point: RoutingKeysRun, policy: str) -> Values:
-        """Return the times of a policy at a point.
-
-        Raises
-        ------
-        NotMeasured
-            If an interrupt prevented some of the runs.
-        """
+        """Return the times of a policy at a point."""
         run = replace(point, policy=policy)
         if CHOICES[run.choice].policies and policy not in CHOICES[run.choice].policies:
             run = replace(run, choice=PAPER)

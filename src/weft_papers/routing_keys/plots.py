@@ -47,15 +47,7 @@ _TITLES = {
 def figures(
     summary: pl.DataFrame, contention: pl.DataFrame, notes: str
 ) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures that have data, without a display; yield each with its name.
-
-    Parameters
-    ----------
-    summary, contention
-        Frames of a `KeyStudy`.
-    notes
-        Line under every figure: the parameters of the study.
-    """
+    """Draw the figures that have data; yield each with its name."""
     if len(contention):
         figure, (axes,) = _figure("Figure 4. Flows on the most loaded link", notes, [""])
         _draw_contention(axes, contention)

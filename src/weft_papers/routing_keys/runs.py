@@ -147,17 +147,8 @@ def study_runs(
 ) -> tuple[RoutingKeysRun, ...]:
     """Return every run of the study, in the order of its tables.
 
-    Parameters
-    ----------
-    figures
-        ``6`` to ``9``, ``latency``, ``keys``, ``lmc``, ``placement``, ``faults``.
-    seeds
-        Seeds of the repetitions. Figure 9 has the first 5 of them, or the first half if that is
-        more.
-    choices
-        Whether to vary what the paper leaves open.
-    quick
-        Whether to use the small tree for all figures, and fewer points.
+    Figure 9 has the first 5 seeds, or the first half if that is more. A quick study has the small
+    tree for all figures, and fewer points.
     """
     parts = {
         "6": _figure_6, "7": _figure_7, "8": _figure_8, "9": _figure_9,
@@ -332,11 +323,6 @@ def measure(
 
     The communication time of an application is the time from its start to its end minus the longest
     calculation of each phase. It includes barriers and the wait for keys.
-
-    Parameters
-    ----------
-    watch
-        Called at intervals; an exception that it raises ends the run.
     """
     choice = CHOICES[run.choice]
     fault_seed = run.seed + 1 if run.missing else 0
