@@ -229,8 +229,7 @@ class EdgeTimes:
 def packet_times(_: None, case: GraphRun, watch: Watch = lambda _: None) -> EdgeTimes:
     """Return the times of a graph.
 
-    Random start times depend only on the graph and on `start_ns` of the variant. `watch` is called
-    at intervals; an exception that it raises ends the run.
+    Random start times depend only on the graph and on `start_ns` of the variant.
     """
     variant, edges = case.variant, len(case.sources)
     fabric, routes = one_switch(case.nodes, variant.lanes)
@@ -268,14 +267,7 @@ def measure(
 ) -> tuple[list[Measurement], float]:
     """Return the times of graphs, and the time per byte of one communication alone, in s.
 
-    Parameters
-    ----------
-    graphs
-        Graphs of nodes 0 to `nodes` - 1.
-    nodes
-        Number of hosts of the switch.
-    times
-        Function that returns the result of a run; by default it is computed.
+    `times` returns the result of a run; by default it is computed.
     """
     *runs, alone = cases(graphs, variant, nodes, size_bytes)
     measured = [
@@ -359,18 +351,8 @@ def compare(
 ) -> PacketComparison:
     """Compute the model's errors on random graphs for `VARIANTS`, and fit coefficients for `TOLD`.
 
-    After an interrupt the result contains the variants completed so far.
-
-    Parameters
-    ----------
-    graphs
-        Graphs of nodes 0 to `nodes` - 1.
-    nodes
-        Number of hosts of the switch; increased to `FIT_EDGES` + 1 if smaller.
-    figure_4
-        The paper's graphs whose measured times are in `MEASURED_4`.
-    results
-        Where the results of runs are kept.
+    After an interrupt the result contains the variants completed so far. The switch has `nodes`
+    hosts, but at least `FIT_EDGES` + 1. The times of `figure_4` are in `MEASURED_4`.
     """
     nodes = max(nodes, FIT_EDGES + 1)
     needed = {variant: cases(graphs, variant, nodes) for variant in VARIANTS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,55 +39,37 @@ TITLES = {KNS: "KNS (6-ary 2-direct 1-indirect)", TREE: "slimmed fat tree"}
 
 #: Number -> (title, metrics with the axis labels of their panels).
 FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
-    "9": (
-        "HPCC: ping-pong bandwidth",
-        (
-            ("pingpong-bandwidth-max", "maximum, GB/s"),
-            ("pingpong-bandwidth-min", "minimum, GB/s"),
-            ("pingpong-bandwidth-avg", "average, GB/s"),
-        ),
-    ),
-    "10": (
-        "HPCC: ping-pong latency",
-        (
-            ("pingpong-latency-max", "maximum, us"),
-            ("pingpong-latency-min", "minimum, us"),
-            ("pingpong-latency-avg", "average, us"),
-        ),
-    ),
-    "11": (
-        "HPCC: RandomAccess",
-        (
-            ("random-access-paced", "at the paper's pace, GUPS"),
-            ("random-access", "messages alone, GUPS"),
-        ),
-    ),
+    "9": ("HPCC: ping-pong bandwidth", (
+        ("pingpong-bandwidth-max", "maximum, GB/s"),
+        ("pingpong-bandwidth-min", "minimum, GB/s"),
+        ("pingpong-bandwidth-avg", "average, GB/s"),
+    )),
+    "10": ("HPCC: ping-pong latency", (
+        ("pingpong-latency-max", "maximum, us"),
+        ("pingpong-latency-min", "minimum, us"),
+        ("pingpong-latency-avg", "average, us"),
+    )),
+    "11": ("HPCC: RandomAccess", (
+        ("random-access-paced", "at the paper's pace, GUPS"),
+        ("random-access", "messages alone, GUPS"),
+    )),
     "12": ("HPCC: naturally ordered ring", (("natural-ring-latency", "latency, us"),)),
     "13": ("HPCC: randomly ordered rings", (("random-ring-latency", "latency, us"),)),
     "14": ("HPCC: PTRANS, the exchange alone", (("ptrans", "GB/s"),)),
-    "15": (
-        "HPCG",
-        (
-            ("hpcg", "GFLOPS, 0.85 per rank"),
-            ("hpcg-waiting", "waiting time of the\nbusiest rank, %"),
-        ),
-    ),
-    "16": (
-        "Graph500",
-        (
-            ("graph500-paced", "processor time half\nof the paper's time, GTEPS"),
-            ("graph500", "messages alone, GTEPS"),
-        ),
-    ),
+    "15": ("HPCG", (
+        ("hpcg", "GFLOPS, 0.85 per rank"),
+        ("hpcg-waiting", "waiting time of the\nbusiest rank, %"),
+    )),
+    "16": ("Graph500", (
+        ("graph500-paced", "processor time half\nof the paper's time, GTEPS"),
+        ("graph500", "messages alone, GTEPS"),
+    )),
     "17": ("Netgauge: effective bisection bandwidth", (("ebb", "GB/s per rank"),)),
-    "rings": (
-        "HPCC: ring bandwidth (not in the paper's figures)",
-        (
-            ("natural-ring-bandwidth", "natural order,\nGB/s per rank"),
-            ("random-ring-bandwidth", "random order,\nGB/s per rank"),
-        ),
-    ),
-}
+    "rings": ("HPCC: ring bandwidth (not in the paper's figures)", (
+        ("natural-ring-bandwidth", "natural order,\nGB/s per rank"),
+        ("random-ring-bandwidth", "random order,\nGB/s per rank"),
+    )),
+}  # fmt: skip
 #: Metrics for the comparison of networks beyond the paper, with the labels of their panels.
 BEYOND = (
     ("pingpong-latency-avg", "ping-pong latency,\naverage, us"),
@@ -158,8 +141,7 @@ def _complete(values: Values, metric: str) -> bool:
     return all(
         (network, engine, placement, metric) in values
         for network, engines in PAPER_ENGINES.items()
-        for engine in engines
-        for placement in PLACEMENTS
+        for engine, placement in product(engines, PLACEMENTS)
     )
 
 
@@ -169,16 +151,7 @@ def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: 
     grid = figure.subplots(len(panels), 2, squeeze=False, sharey="row")
     for number, (row, (metric, label)) in enumerate(zip(grid, panels, strict=True)):
         for axes, (network, engines) in zip(row, PAPER_ENGINES.items(), strict=True):
-            _groups(axes, [
-                (
-                    engine,
-                    [
-                        float(values[network, engine, placement, metric].mean())
-                        for placement in PLACEMENTS
-                    ],
-                )
-                for engine in engines
-            ])  # fmt: skip
+            _groups(axes, {each: _means(values, network, each, metric) for each in engines})
             if number == 0:
                 axes.set_title(TITLES[network], fontsize=10)
         row[0].set_ylabel(label, fontsize=9)
@@ -190,10 +163,14 @@ def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: 
     return figure
 
 
-def _groups(axes: Axes, bars: Sequence[tuple[str, Sequence[float]]]) -> None:
+def _means(values: Values, network: str, engine: str, metric: str) -> list[float]:
+    return [float(values[network, engine, placed, metric].mean()) for placed in PLACEMENTS]
+
+
+def _groups(axes: Axes, bars: Mapping[str, Sequence[float]]) -> None:
     width = 0.8 / len(bars)
-    top = max(value for _, group in bars for value in group)
-    for index, (engine, group) in enumerate(bars):
+    top = max(map(max, bars.values()))
+    for index, (engine, group) in enumerate(bars.items()):
         x = [centre - 0.4 + (index + 0.5) * width for centre in range(len(group))]
         axes.bar(x, group, width * 0.92, color=COLOURS[engine], label=engine)
         for xi, value in zip(x, group, strict=True):
@@ -226,9 +203,7 @@ def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) ->
     grid = figure.subplots(1, len(BEYOND), sharey=True)
     for axes, (metric, label) in zip(grid, BEYOND, strict=True):
         for y, (network, engine, _) in enumerate(rows):
-            linear, random = (
-                float(values[network, engine, placement, metric].mean()) for placement in PLACEMENTS
-            )
+            linear, random = _means(values, network, engine, metric)
             colour = _NETWORK_COLOURS[network]
             axes.plot([linear, random], [y, y], color=colour, linewidth=1.2, alpha=0.6)
             axes.plot(

@@ -174,91 +174,82 @@ def study_runs(
     )
 
 
-def _figure_9(quick: bool) -> Iterator[QsNetRun]:
-    yield from (QsNetRun("9", "ping", size=size) for size in PING_SIZES)
-    yield from (QsNetRun("9", "ping", size=size, memory="main") for size in PING_SIZES[-3:])
-    yield from (QsNetRun("9", "ping", size=size, library="mpi") for size in PING_SIZES[:2])
-
-
-def _figure_10(quick: bool) -> Iterator[QsNetRun]:
-    yield from (
-        QsNetRun("10", "both", size=size, memory=memory)
-        for memory in ("elan", "main")
-        for size in PING_SIZES[-3:]
-    )
-
-
-def _figure_11(quick: bool) -> Iterator[QsNetRun]:
-    kinds = ("uniform", "exponential")
-    for nodes, sizes, times in product((16, 32, 64), kinds, kinds):
-        if not quick or sizes == times:
-            yield QsNetRun("11", "uniform", nodes, sizes=sizes, times=times)
-    for nodes, load in product((64,) if quick else (16, 32, 64), (50.0, 100.0, 150.0)):
-        if not quick or load == 100.0:
-            yield QsNetRun("11", "uniform", nodes, size=16 * KIB, offered=load)
-
-
-def _figure_12(quick: bool) -> Iterator[QsNetRun]:
-    sizes = (SIZES[2], SIZES[4]) if quick else SIZES
-    yield from (QsNetRun("12", "uniform", size=size) for size in sizes)
-
-
-def _figure_13(quick: bool) -> Iterator[QsNetRun]:
-    for pattern in OPTIMAL + OTHERS:
-        for load in () if quick else (75.0, 150.0, 225.0):
-            yield QsNetRun("13", pattern, size=16 * KIB, offered=load)
-        yield QsNetRun("13", pattern)
-
-
-def _figure_14(quick: bool) -> Iterator[QsNetRun]:
-    for pattern, size in product(OPTIMAL + OTHERS, () if quick else (KIB, 16 * KIB, 256 * KIB)):
-        yield QsNetRun("14", pattern, size=size)
-
-
-def _figure_15(quick: bool) -> Iterator[QsNetRun]:
-    yield from (QsNetRun("15", pattern) for pattern in ("complement", "bit-reversal"))
-
-
-def _figure_16(quick: bool) -> Iterator[QsNetRun]:
-    for nodes in TREES:
-        yield QsNetRun("16", "hot", nodes, size=KIB * KIB)
-    for kind in () if quick else ("uniform",):
-        yield from (QsNetRun("16", "hot", n, KIB * KIB, sizes=kind, times=kind) for n in (32, 64))
-
-
-def _io(figure: str, server: str, quick: bool) -> Iterator[QsNetRun]:
+def _io(figure: str, server: str, quick: bool) -> list[QsNetRun]:
+    runs = []
     for mapping, dedicated in product(("clustered", "distributed"), (False, True)):
         base = QsNetRun(
             figure, "io", size=KIB * KIB, mapping=mapping, server=server, dedicated=dedicated
         )
-        yield base
+        runs.append(base)
         if dedicated and not quick:
-            yield replace(base, write_share=0.5)
+            runs.append(replace(base, write_share=0.5))
             # What clients offer, such that I/O nodes could accept 100, 200 and 300 MB/s.
-            for load in (100.0, 200.0, 300.0):
-                yield replace(base, size=16 * KIB, offered=load * SERVERS / 56)
+            runs += [
+                replace(base, size=16 * KIB, offered=load * SERVERS / 56)
+                for load in (100.0, 200.0, 300.0)
+            ]
+    return runs
 
 
-def _figure_17(quick: bool) -> Iterator[QsNetRun]:
-    yield from _io("17", "random", quick)
-
-
-def _figure_18(quick: bool) -> Iterator[QsNetRun]:
-    yield from _io("18", "block", quick)
-
-
-def _figure_19(quick: bool) -> Iterator[QsNetRun]:
-    for mapping, dedicated in product(MAPPINGS, (False, True)):
-        for load in (0.0, *((IO_LOADS[1],) if quick else IO_LOADS)):
-            yield QsNetRun("19", "combined", mapping=mapping, dedicated=dedicated, io_load=load)
-
-
-#: Figure -> its points.
-FIGURES: dict[str, Callable[[bool], Iterator[QsNetRun]]] = {
-    "9": _figure_9, "10": _figure_10, "11": _figure_11, "12": _figure_12, "13": _figure_13,
-    "14": _figure_14, "15": _figure_15, "16": _figure_16, "17": _figure_17, "18": _figure_18,
-    "19": _figure_19,
-}  # fmt: skip
+_KINDS = ("uniform", "exponential")
+#: Figure -> function that returns its points, fewer for a quick study.
+FIGURES: dict[str, Callable[[bool], list[QsNetRun]]] = {
+    "9": lambda quick: [
+        *(QsNetRun("9", "ping", size=size) for size in PING_SIZES),
+        *(QsNetRun("9", "ping", size=size, memory="main") for size in PING_SIZES[-3:]),
+        *(QsNetRun("9", "ping", size=size, library="mpi") for size in PING_SIZES[:2]),
+    ],
+    "10": lambda quick: [
+        QsNetRun("10", "both", size=size, memory="elan" if elan else "main")
+        for elan in (True, False)
+        for size in PING_SIZES[-3:]
+    ],
+    "11": lambda quick: [
+        *(
+            QsNetRun("11", "uniform", nodes, sizes=sizes, times=times)
+            for nodes, sizes, times in product((16, 32, 64), _KINDS, _KINDS)
+            if not quick or sizes == times
+        ),
+        *(
+            QsNetRun("11", "uniform", nodes, size=16 * KIB, offered=load)
+            for nodes in ((64,) if quick else (16, 32, 64))
+            for load in ((100.0,) if quick else (50.0, 100.0, 150.0))
+        ),
+    ],
+    "12": lambda quick: [
+        QsNetRun("12", "uniform", size=size) for size in (SIZES[2::2] if quick else SIZES)
+    ],
+    "13": lambda quick: [
+        run
+        for name in OPTIMAL + OTHERS
+        for run in (
+            *(
+                QsNetRun("13", name, size=16 * KIB, offered=load)
+                for load in (() if quick else (75.0, 150.0, 225.0))
+            ),
+            QsNetRun("13", name),
+        )
+    ],
+    "14": lambda quick: [
+        QsNetRun("14", name, size=size)
+        for name, size in product(OPTIMAL + OTHERS, () if quick else (KIB, 16 * KIB, 256 * KIB))
+    ],
+    "15": lambda quick: [QsNetRun("15", name) for name in ("complement", "bit-reversal")],
+    "16": lambda quick: [
+        *(QsNetRun("16", "hot", nodes, KIB * KIB) for nodes in TREES),
+        *(
+            QsNetRun("16", "hot", nodes, KIB * KIB, sizes="uniform", times="uniform")
+            for nodes in (() if quick else (32, 64))
+        ),
+    ],
+    "17": lambda quick: _io("17", "random", quick),
+    "18": lambda quick: _io("18", "block", quick),
+    "19": lambda quick: [
+        QsNetRun("19", "combined", mapping=mapping, dedicated=dedicated, io_load=load)
+        for mapping, dedicated in product(MAPPINGS, (False, True))
+        for load in (0.0, *((IO_LOADS[1],) if quick else IO_LOADS))
+    ],
+}
 
 
 def _varied(points: Sequence[QsNetRun]) -> Iterator[tuple[QsNetRun, str]]:

@@ -150,12 +150,7 @@ def study_runs(
     Figure 9 has the first 5 seeds, or the first half if that is more. A quick study has the small
     tree for all figures, and fewer points.
     """
-    parts = {
-        "6": _figure_6, "7": _figure_7, "8": _figure_8, "9": _figure_9,
-        "latency": _latency, "keys": _keys, "lmc": _lmc, "placement": _placement,
-        "faults": _faults,
-    }  # fmt: skip
-    points = [run for figure in figures if figure in parts for run in parts[figure](quick)]
+    points = [run for figure in figures if figure in POINTS for run in POINTS[figure](quick)]
     if choices:
         points += [replace(run, choice=each) for run, each in _varied(points)]
     points = list(dict.fromkeys(points))
@@ -166,40 +161,43 @@ def study_runs(
     )
 
 
-def _figure_6(quick: bool) -> Iterator[RoutingKeysRun]:
+def _repeats(quick: bool) -> int:
+    return 1 if quick else 2
+
+
+def _figure_6(quick: bool) -> list[RoutingKeysRun]:
     few = (0.1, 0.5, 0.9)
-    for util in few if quick else FINE:
-        rivals = RIVALS if util in (few[:1] if quick else few) else ()
-        for policy in (*PAPERS, *rivals):
-            yield RoutingKeysRun("6", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+    return [
+        RoutingKeysRun("6", SMALL, 6, util, 0, _repeats(quick), policy, 0)
+        for util in (few if quick else FINE)
+        for policy in (*PAPERS, *(RIVALS if util in (few[:1] if quick else few) else ()))
+    ]
 
 
-def _figure_7(quick: bool) -> Iterator[RoutingKeysRun]:
-    yield from _on_large("7", 0, quick)
-
-
-def _figure_8(quick: bool) -> Iterator[RoutingKeysRun]:
-    yield from _on_large("8", ONE_SIZE, quick)
-
-
-def _on_large(figure: str, size: int, quick: bool) -> Iterator[RoutingKeysRun]:
+def _on_large(figure: str, size: int, quick: bool) -> list[RoutingKeysRun]:
     tree, utils = (SMALL, (0.1, 0.9)) if quick else (LARGE, COARSE)
-    for count, util in product(APPLICATIONS[:: 2 if quick else 1], utils):
-        ends = util in (utils[0], utils[-1]) and not size and not quick
-        for policy in (*PAPERS, *(RIVALS if ends else ())):
-            yield RoutingKeysRun(figure, tree, count, util, size, 1, policy, 0)
+    ends = () if size or quick else (utils[0], utils[-1])
+    return [
+        RoutingKeysRun(figure, tree, count, util, size, 1, policy, 0)
+        for count, util in product(APPLICATIONS[:: 2 if quick else 1], utils)
+        for policy in (*PAPERS, *(RIVALS if util in ends else ()))
+    ]
 
 
-def _figure_9(quick: bool) -> Iterator[RoutingKeysRun]:
-    tree = SMALL if quick else LARGE
-    counts, sizes = (APPLICATIONS[::2], SIZES[1:]) if quick else (APPLICATIONS, SIZES)
-    for count, size, policy in product(counts, sizes, PAPERS):
-        yield RoutingKeysRun("9", tree, count, DUTY, size, SIZES[-1] // size, policy, 0)
-
-
-def _latency(quick: bool) -> Iterator[RoutingKeysRun]:
-    yield from (
-        RoutingKeysRun("latency", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+#: Figure or part of the study -> function that returns its points, fewer for a quick study.
+POINTS: dict[str, Callable[[bool], list[RoutingKeysRun]]] = {
+    "6": _figure_6,
+    "7": lambda quick: _on_large("7", 0, quick),
+    "8": lambda quick: _on_large("8", ONE_SIZE, quick),
+    "9": lambda quick: [
+        RoutingKeysRun(
+            "9", SMALL if quick else LARGE, count, DUTY, size, SIZES[-1] // size, policy, 0
+        )
+        for count in APPLICATIONS[:: 2 if quick else 1]
+        for size, policy in product(SIZES[1:] if quick else SIZES, PAPERS)
+    ],
+    "latency": lambda quick: [
+        RoutingKeysRun("latency", SMALL, 6, util, 0, _repeats(quick), policy, 0)
         for util in ((0.1,) if quick else (0.1, 0.5))
         for policy in (
             *PAPERS[:3],
@@ -209,42 +207,35 @@ def _latency(quick: bool) -> Iterator[RoutingKeysRun]:
                 for before in ("wait", "base")
             ),
         )
-    )
-
-
-def _keys(quick: bool) -> Iterator[RoutingKeysRun]:
-    tree, counts = (SMALL, APPLICATIONS[::2]) if quick else (LARGE, APPLICATIONS)
-    for count, policy in product(
-        counts,
-        ("dmodk", "ark", "ark-lowest", "ark-all", "nrk", "nrk-all", *RIVALS[:3]),
-    ):
-        yield RoutingKeysRun("keys", tree, count, 0.1, 0, 1, policy, 0)
-
-
-def _lmc(quick: bool) -> Iterator[RoutingKeysRun]:
+    ],
+    "keys": lambda quick: [
+        RoutingKeysRun("keys", SMALL if quick else LARGE, count, 0.1, 0, 1, policy, 0)
+        for count in APPLICATIONS[:: 2 if quick else 1]
+        for policy in ("dmodk", "ark", "ark-lowest", "ark-all", "nrk", "nrk-all", *RIVALS[:3])
+    ],
     # LID offset 0 has the base routes, so an LMC of 3 leaves 7 offsets for the keys of 6 phases.
-    for util in (0.1,) if quick else (0.1, 0.5):
-        for policy in ("dmodk", *(f"ark:lmc={lmc}" for lmc in (1, 2, 3)), "ark"):
-            yield RoutingKeysRun("lmc", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
-
-
-def _placement(quick: bool) -> Iterator[RoutingKeysRun]:
-    tree, count = (SMALL, 6) if quick else (LARGE, APPLICATIONS[-1])
-    for placement in ("", "contiguous", "isolated"):
-        for policy in ("dmodk",) if placement == "isolated" else ("dmodk", "ark", "nrk"):
-            yield RoutingKeysRun(
-                "placement", tree, count, 0.1, 0, 1, policy, 0, placement=placement
-            )
-
-
-def _faults(quick: bool) -> Iterator[RoutingKeysRun]:
-    for missing, base in product(
-        (22,) if quick else (0, 4, 22, 43), FAULTY_BASES[: 1 if quick else 2]
-    ):
-        for policy in ("dmodk", "ark", "nrk", "nrk-optimum"):
-            yield RoutingKeysRun(
-                "faults", SMALL, 6, 0.1, 0, 1 if quick else 2, policy, 0, missing=missing, base=base
-            )
+    "lmc": lambda quick: [
+        RoutingKeysRun("lmc", SMALL, 6, util, 0, _repeats(quick), policy, 0)
+        for util in ((0.1,) if quick else (0.1, 0.5))
+        for policy in ("dmodk", *(f"ark:lmc={lmc}" for lmc in (1, 2, 3)), "ark")
+    ],
+    "placement": lambda quick: [
+        RoutingKeysRun(
+            "placement", *((SMALL, 6) if quick else (LARGE, APPLICATIONS[-1])), 0.1, 0, 1, policy,
+            0, placement=placement,
+        )
+        for placement in ("", "contiguous", "isolated")
+        for policy in (("dmodk",) if placement == "isolated" else ("dmodk", "ark", "nrk"))
+    ],
+    "faults": lambda quick: [
+        RoutingKeysRun(
+            "faults", SMALL, 6, 0.1, 0, _repeats(quick), policy, 0, missing=missing, base=base
+        )
+        for missing in ((22,) if quick else (0, 4, 22, 43))
+        for base in FAULTY_BASES[: 1 if quick else 2]
+        for policy in ("dmodk", "ark", "nrk", "nrk-optimum")
+    ],
+}  # fmt: skip
 
 
 def _varied(points: Sequence[RoutingKeysRun]) -> Iterator[tuple[RoutingKeysRun, str]]:

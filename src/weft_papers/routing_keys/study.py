@@ -30,6 +30,7 @@ from weft_papers.routing_keys.plots import figures as drawn
 from weft_papers.routing_keys.runs import (
     CHOICES,
     PAPER,
+    POINTS,
     RoutingKeysRun,
     RoutingKeysRunResult,
     measure,
@@ -39,7 +40,7 @@ from weft_papers.routing_keys.runs import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
+FIGURES = ("4", *POINTS)
 #: Hosts of the largest network of figure 4, by default and in a quick study.
 MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
 
