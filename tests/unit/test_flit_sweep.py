@@ -15,6 +15,7 @@ from weft import Load, Router
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.sim.flit.workloads import cycles_of
+from weft.study.spec import study_of
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -75,6 +76,7 @@ def test_the_command_sweeps_and_finds_the_saturation_of_routings(capsys, tmp_pat
         ({"level": "flow", "policy": "ecmp"}, "the flow level has no policy; the packet and the"),
         ({"level": "packet", "router": Router()}, "has no router; the flit level has it"),
         ({"level": "flit", "routing": []}, "empty list"),
+        ({"level": "flit", "routing": "dor", "policy": "ecmp"}, "takes no policy; routes of an"),
         ({"level": "flit", "routing": 3}, "routing must be one value or a list, not 3"),
         ({"level": "flit", "routing": [3]}, "routing must be a routing by name, not 3"),
         ({"level": "flit", "routing": "nowhere"}, "unknown routing 'nowhere'"),
@@ -85,3 +87,13 @@ def test_the_command_sweeps_and_finds_the_saturation_of_routings(capsys, tmp_pat
 def test_sweeps_refuse_what_does_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.sweep(weft.fabric(TREE), loads=(0.1,), **options)
+
+
+@pytest.mark.parametrize(
+    "head", ['command = "sweep"\nlevel = "flit"', 'command = "flits"\nseed = 1']
+)
+def test_a_study_refuses_policies_that_no_run_has(head: str) -> None:
+    text = f'{head}\nfabric = "torus:3x3"\nrouting = "dor"\npolicy = "ecmp"\nload = 0.1\n'
+    with pytest.raises(InputError, match=r"x\.toml:5: a routing by coordinates takes no policy"):
+        study_of(text, "x.toml").runs()
+    assert len(study_of(f'{text}engine = "ugal"\n', "x.toml").runs()) == 2

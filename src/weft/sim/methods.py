@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from weft.core.errors import InputError
 from weft.routing import engine as known_engines
 from weft.sim.common.policies import NO_CHOICE
 from weft.sim.flow.sharing import Sharing
@@ -38,8 +39,8 @@ def methods(
     routings: Sequence[str] | None = None,
     policies: Sequence[str] | None = None,
     sharing: Sequence[Sharing | None] = (None,),
-) -> Iterator[Method]:
-    """Yield every combination, by level.
+) -> list[Method]:
+    """Return every combination, by level.
 
     The flow level has sharing models, the packet and the flit level have policies. Routings, which
     take no policy, are those of the flit level; it has no usual engine if there are any.
@@ -48,16 +49,25 @@ def methods(
     ----------
     engines, policies
         None for the usual one.
+
+    Raises
+    ------
+    InputError
+        If there are policies, and only routings.
     """
+    found: list[Method] = []
     for level in levels:
         named = (routings or ()) if level == "flit" else ()
         used = (() if named else (USUAL_ENGINE,)) if engines is None else engines
         for engine in used:
             if level == "flow":
-                yield from (Method(engine, level, each) for each in sharing)
+                found += [Method(engine, level, each) for each in sharing]
             else:
-                yield from (Method(engine, level, None, each) for each in policies or (None,))
-        yield from (Method(None, level, routing=each) for each in named)
+                found += [Method(engine, level, None, each) for each in policies or (None,)]
+        found += [Method(None, level, routing=each) for each in named]
+    if policies and not any(each.policy for each in found):
+        raise InputError("a routing by coordinates takes no policy; routes of an engine do")
+    return found
 
 
 def fitting_methods(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -10,13 +10,15 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import settings
 from weft.routing.routes import Routes
+from weft.sim.flow.sharing import Sharing
 from weft.sim.methods import methods
-from weft.sim.options import RunSettings
+from weft.sim.options import Level, RunSettings
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
 from weft.sim.sweep.settings import OWN, LoadSeries, loads_of
 from weft.study.checks import (
     Files,
+    WrongKey,
     check_coefficients,
     check_distinct,
     check_fabric,
@@ -63,6 +65,23 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
     if draws_destinations(parameters["pattern"]):
         changed["pattern"] = parameters["pattern"]
     return changed
+
+
+def methods_of(
+    keys: Any, levels: Sequence[Level], sharing: Sequence[Sharing | None] = (None,)
+) -> list[dict[str, str]]:
+    """Return every combination of the keys ``engine``, ``routing`` and ``policy``.
+
+    Raises
+    ------
+    WrongKey
+        If the policies are for nothing.
+    """
+    try:
+        found = methods(levels, keys.engine, keys.routing, keys.policy, sharing)
+    except InputError as error:
+        raise WrongKey(error.message, ("policy",)) from None
+    return [each.named() for each in found]
 
 
 class OpenLoopHead(Head):
@@ -122,10 +141,9 @@ class OpenLoopKeys(OpenLoopRuns):
         check_spec(patterns, self.pattern, files, "pattern")
         check_coefficients(self.coefficients, self.sharing, files)
 
-    def methods(self) -> Iterator[dict[str, str]]:
-        """Yield the engine or routing, level, and sharing model or policy of every combination."""
-        for each in methods(self.level, self.engine, self.routing, self.policy, self.sharing):
-            yield each.named()
+    def methods(self) -> list[dict[str, str]]:
+        """Return engine or routing, level, and sharing model or policy of every combination."""
+        return methods_of(self, self.level, self.sharing)
 
     def parameters(self, method: Mapping[str, str], common: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys of one run: single values, and only settings that its level has."""

@@ -18,6 +18,7 @@ from weft.sim.flit.network import Links, lanes_of_class
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import FlitTraffic, bound, simulate_flits
 from weft.sim.flit.traffic import Load
+from weft.sim.methods import methods
 from weft.sim.options import usual_policy
 from weft.sim.sweep.series import Configuration, Series, table
 
@@ -103,17 +104,17 @@ class FlitSeries(Series):
         policies = [policy] if isinstance(policy, str) else policy if policy is None else [*policy]
         if not names or policies == []:
             raise InputError("loads, routings and policies must not be empty")
-        if policies and not any(isinstance(each, Routes) for each in names):
-            raise InputError("a routing by coordinates takes no policy; routes of an engine do")
-        load.targets(fabric.num_host_endpoints)
         for each in names:
             if not isinstance(each, str | Routes):
                 raise InputError(f"routing must be a name or Routes, not {each!r}")
+        routes = [each for each in names if isinstance(each, Routes)]
+        texts = [each for each in names if isinstance(each, str)]
         chosen = [
-            (each, one)
-            for each in names
-            for one in ((policies if isinstance(each, Routes) else None) or (None,))
+            (method.engine if method.routing is None else method.routing, method.policy)
+            for method in methods(("flit",), routes, texts, policies)
         ]
+        chosen.sort(key=lambda pair: names.index(pair[0]))
+        load.targets(fabric.num_host_endpoints)
         lanes = lanes_of_class(router, load)
         configurations = tuple(
             _configuration(fabric, latency, lanes, *each, tried=len(chosen) > 1) for each in chosen

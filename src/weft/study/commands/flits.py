@@ -17,7 +17,7 @@ from weft.sim.flit import Load, simulate_flits
 from weft.sim.flit.router import MOST_CYCLES
 from weft.sim.flit.routings import routing as routings
 from weft.sim.flit.run import LONGEST_DRAIN
-from weft.sim.methods import USUAL_ENGINE, methods
+from weft.sim.methods import USUAL_ENGINE
 from weft.sim.sweep.flits import TRAFFIC_COLUMNS, measured
 from weft.study.checks import (
     Files,
@@ -32,7 +32,7 @@ from weft.study.command_registry import Point, Watch, study_command
 from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
 from weft.study.measures import HOSTS, measures, values
-from weft.study.open_loop import LoadText, as_loads, seeded
+from weft.study.open_loop import LoadText, as_loads, methods_of, seeded
 from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
 
@@ -144,14 +144,12 @@ def points(keys: FlitsKeys, files: Files) -> list[Point]:
         _load(keys)
     except InputError as error:
         raise WrongKey(error.message, (error.message.partition(":")[0],)) from None
-    if keys.policy and keys.routing and not keys.engine:
-        raise WrongKey("a routing by coordinates takes no policy", ("policy",))
     single = {"engine", "routing", "policy", "load"}
     common = keys.model_dump(mode="json", exclude_none=True, exclude=single)
     return [
         Point({**method, "load": f"{load:g}"}, {**common, **method, "load": load})
-        for each in methods(("flit",), keys.engine, keys.routing, keys.policy)
-        for method in [{name: text for name, text in each.named().items() if name != "level"}]
+        for each in methods_of(keys, ("flit",))
+        for method in [{name: text for name, text in each.items() if name != "level"}]
         for load in keys.load
     ]
 
