@@ -15,7 +15,8 @@ from tests.flit_runs import Run
 from tests.reference.flit_twin import PlainFlits
 
 import weft
-from weft.sim.flit import Load, Router
+from weft.sim.flit.router import Router
+from weft.sim.flit.traffic import Load
 
 #: Spec, routing (None: tables of dmodk), cycles.
 TREES = {

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from benchmarks._simgrid import Flows, random_flows, run_simgrid
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.flow import FlowResult, IncompleteRun
+from weft.sim.common.progress import IncompleteRun
+from weft.sim.flow.result import FlowResult
 from weft.sim.simulate import simulate
 
 FABRIC = "xgft:2;32,32;1,32"

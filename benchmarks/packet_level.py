@@ -21,7 +21,8 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routing import route
 from weft.routing.routes import CandidateRoutes, Routes
-from weft.sim.packet import Hardware, PacketResult
+from weft.sim.packet import Hardware
+from weft.sim.packet.result import PacketResult
 from weft.sim.simulate import simulate
 from weft.workload.sources import open_loop
 

@@ -12,7 +12,7 @@ import weft
 from weft import Hardware
 from weft.fabrics import Fabric, FabricBuilder
 from weft.routing.routes import TableRoutes, VirtualLanes
-from weft.sim.packet import PacketResult
+from weft.sim.packet.result import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 #: Packets of up to 1000 bytes of payload and a header of 24 bytes: 102.4 ns at 80 Gb/s.

@@ -33,21 +33,20 @@ if TYPE_CHECKING:
     from weft.routing.lower import lower
     from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing.validation.validate import Validation, validate
-    from weft.sim.common.progress import StopRun
-    from weft.sim.flit import (
-        FlitResult,
-        FlitTraffic,
-        Load,
-        Router,
-        simulate_flits,
-    )
+    from weft.sim.common.progress import IncompleteRun, StopRun
     from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
-    from weft.sim.flow import FlowResult, IncompleteRun
-    from weft.sim.flow.contention import PenaltyModel, penalties, predict
+    from weft.sim.flit.router import Router
+    from weft.sim.flit.run import FlitTraffic, simulate_flits
+    from weft.sim.flit.traffic import Load
+    from weft.sim.flit.workloads import FlitResult
+    from weft.sim.flow.contention import PenaltyModel
+    from weft.sim.flow.contention.model import penalties, predict
+    from weft.sim.flow.result import FlowResult
     from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
-    from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
+    from weft.sim.packet import CongestionControl, Hardware, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
+    from weft.sim.packet.result import PacketResult
     from weft.sim.packet.series import cable_series, link_series, queue_series
     from weft.sim.packet.timelines import rank_spans, timelines
     from weft.sim.qsnet import qsnet
@@ -73,7 +72,8 @@ _HOMES = {
     "weft.advice.comparison": ("Comparison",),
     "weft.advice.io_nodes.place": ("place_io",),
     "weft.advice.io_nodes.result": ("IoPlacement",),
-    "weft.sim.flow.contention": ("PenaltyModel", "penalties", "predict"),
+    "weft.sim.flow.contention": ("PenaltyModel",),
+    "weft.sim.flow.contention.model": ("penalties", "predict"),
     "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
     "weft.study.experiment": ("perform", "read_experiment"),
     "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
@@ -95,16 +95,18 @@ _HOMES = {
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
-    "weft.sim.flit": (
-        "FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits",
-    ),
-    "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
-    "weft.sim.common.progress": ("StopRun",),
+    "weft.sim.common.progress": ("IncompleteRun", "StopRun"),
     "weft.sim.flit.adapter": ("Adapter",),
+    "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
+    "weft.sim.flit.router": ("Router",),
+    "weft.sim.flit.run": ("FlitTraffic", "simulate_flits"),
+    "weft.sim.flit.traffic": ("Load",),
+    "weft.sim.flit.workloads": ("FlitResult",),
+    "weft.sim.flow.result": ("FlowResult",),
     "weft.sim.qsnet": ("qsnet",),
-    "weft.sim.flow": ("FlowResult", "IncompleteRun"),
-    "weft.sim.packet": ("CongestionControl", "Hardware", "PacketResult", "VlArbitration"),
+    "weft.sim.packet": ("CongestionControl", "Hardware", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
+    "weft.sim.packet.result": ("PacketResult",),
     "weft.sim.packet.series": ("cable_series", "link_series", "queue_series"),
     "weft.sim.packet.timelines": ("rank_spans", "timelines"),
     "weft.sim.simulate": ("Result", "simulate"),

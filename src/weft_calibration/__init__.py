@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from weft_calibration.measurements import read_measurements
     from weft_calibration.recovery import recover_penalties
 
-#: The command that weft takes from this package; see `weft.cli.app.COMMANDS`.
+#: The command that weft takes from this package; see `weft.cli.app.commands`.
 CALIBRATE = (
     "weft_calibration.command:calibrate_command",
     "Fit the contention model to measured times of contention graphs.",

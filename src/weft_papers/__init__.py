@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from weft_papers.multipath.study import multipath_ecmp
     from weft_papers.paper_registry import paper
 
-#: The command that weft takes from this package; see `weft.cli.app.COMMANDS`.
+#: The command that weft takes from this package; see `weft.cli.app.commands`.
 PAPER = (
     "weft_papers.commands.paper:paper_app",
     "Run the experiments of a paper and print its claims next to the measured values.",

@@ -13,8 +13,8 @@ from tests.browser.conftest import opened_page, settle
 from weft.fabrics.topology import build
 from weft.report.simulation_page import write_simulation_page
 from weft.routing import route
-from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import trees_at
+from weft.sim.packet.result import PacketResult
 from weft.sim.packet.series import link_series
 from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder

@@ -9,8 +9,9 @@ import pytest
 
 from weft.cli import main
 from weft.core.errors import InputError
-from weft.sim.flow.contention import INFINIBAND, PenaltyModel, predict
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients, write_coefficients
+from weft.sim.flow.contention.model import predict
 from weft_calibration.fit import (
     COEFFICIENTS,
     EDGE_ERROR_COLUMNS,

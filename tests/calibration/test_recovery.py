@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError
-from weft.sim.flow.contention import INFINIBAND, PenaltyModel, penalties, predict
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention.model import penalties, predict
 from weft_calibration.measurements import Measurement
 from weft_calibration.recovery import PENALTY_COLUMNS, as_text, recover_penalties
 from weft_calibration.shapes import all_shapes, random_graph, smaller_shapes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.sim.flit import Router
+from weft.sim.flit.router import Router
 from weft.sim.packet.hardware import Hardware
 
 #: Bytes and duration of a flit at 200 Gb/s, and cycles of a switch.

@@ -12,7 +12,7 @@ from typing import Annotated
 import pytest
 
 import weft
-from weft.cli.app import COMMANDS, program
+from weft.cli.app import commands, program
 from weft.cli.common import FabricOptions
 from weft.cli.listing import KINDS
 from weft.cli.options import options_of
@@ -22,9 +22,9 @@ from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
-from weft.sim.flit import Load
 from weft.sim.flit.adapter import parse_adapter
 from weft.sim.flit.router import parse_router
+from weft.sim.flit.traffic import Load
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import hardware_of, parse_hardware
 from weft.sim.sweep.settings import OWN, TrafficSettings
@@ -87,7 +87,7 @@ def test_the_reference_has_everything_registered_and_every_command() -> None:
             rows = [line for line in section.splitlines() if line.startswith("| `")]
             for option in entry.options:
                 assert any(re.search(rf"[`, ]{option}[`=,]", row) for row in rows), (entry, option)
-    assert all(f"## weft {command}\n" in written["commands"] for command in COMMANDS)
+    assert all(f"## weft {command}\n" in written["commands"] for command in commands())
     assert all(f"   {name}\n" in written["api"] for name in weft.__all__)
     assert "`makespan_ns`" in written["columns"]
 

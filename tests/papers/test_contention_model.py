@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import weft
-from weft.sim.flow.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
+from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_steps
 from weft_papers.contention.study import Printed, contention_model, draw_graph
 
 SIZE = 20_971_520

@@ -22,7 +22,9 @@ from tests.reference.channel_loads import Dragonfly, Flows, flows
 import weft
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.flit import FlitTraffic, Load, Router, simulate_flits
+from weft.sim.flit.router import Router
+from weft.sim.flit.run import FlitTraffic, simulate_flits
+from weft.sim.flit.traffic import Load
 
 #: Cycles of a router and the link after it, with the delays below.
 ROUTER_CYCLES = 0 + 1 + 1 + 1

@@ -17,7 +17,7 @@ import numpy as np
 from tests.reference.packet_layout import ps
 from weft.kernels.hashing import splitmix64
 from weft.routing.routes import CandidateRoutes
-from weft.sim.packet import PacketResult
+from weft.sim.packet.result import PacketResult
 
 ROUTED, SENT = range(2)
 

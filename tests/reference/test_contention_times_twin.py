@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.kernels.flow.contention_steps import synchronous_times
-from weft.sim.flow.contention import PenaltyModel, predict
+from weft.sim.flow.contention import PenaltyModel
+from weft.sim.flow.contention.model import predict
 from weft_calibration.shapes import random_graph
 
 

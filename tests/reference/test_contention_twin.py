@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 
 from tests.reference import contention as plain
-from weft.sim.flow.contention import (
-    INFINIBAND,
-    PenaltyModel,
-    penalties,
-    predict,
-    predict_elapsed,
-    predict_steps,
-)
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention import model as contention
+from weft.sim.flow.contention.model import penalties, predict, predict_elapsed, predict_steps
 
 MODELS = [
     INFINIBAND,

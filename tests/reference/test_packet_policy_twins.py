@@ -12,8 +12,9 @@ from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRoun
 from weft.fabrics import Fabric
 from weft.kernels.records import record
 from weft.routing.routes import CandidateRoutes
-from weft.sim.packet import Hardware, PacketResult
+from weft.sim.packet import Hardware
 from weft.sim.packet.policies import conga as kernel
+from weft.sim.packet.result import PacketResult
 from weft.workload import WorkloadBuilder
 
 TREES = (

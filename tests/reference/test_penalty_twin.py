@@ -5,7 +5,8 @@ import pytest
 
 from tests.reference import penalty as plain
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
-from weft.sim.flow.contention import INFINIBAND, PenaltyModel, penalties
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention.model import penalties
 from weft.sim.flow.contention.penalty_state import penalty_state
 
 MODELS = [

@@ -13,7 +13,7 @@ import pytest
 from tests.processes import PATIENCE_S
 
 from weft.cli import main
-from weft.cli.app import COMMANDS, program
+from weft.cli.app import COMMANDS, commands, program
 
 #: Runs `weft` and sends a signal just before a module is imported.
 SIGNALLED = """
@@ -58,7 +58,7 @@ def test_ctrl_c_within_exec_gives_a_status_and_no_signal(tmp_path: Path) -> None
     (tmp_path / "sitecustomize.py").write_text(
         "import weft.cli.app as app\n"
         "from weft.core.signals import stoppable\n"
-        "def info(words):\n"
+        "def info(words, known):\n"
         "    return lambda *words, **options: exec('raise KeyboardInterrupt')\n"
         "app.program = info\n"
     )
@@ -88,16 +88,23 @@ def test_help_imports_no_command() -> None:
     )
     result = python(text)
     assert result.stdout.splitlines()[-1] == "[]"
-    for name, (_, summary) in COMMANDS.items():
+    for name, (_, summary) in commands().items():
         assert f"│ {name} " in result.stdout
         assert summary.split()[-1] in result.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_of_a_plug_in_replaces_none_of_weft(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = dict.fromkeys(("route", "mine"), ("their_module:command", "Do it."))
+    monkeypatch.setattr("weft.cli.app.extensions", lambda group, kind: theirs.items())
+    assert commands()["route"] == COMMANDS["route"]
+    assert commands()["mine"] == theirs["mine"]
+
+
+@pytest.mark.parametrize("name", commands())
 def test_help_of_a_command_agrees_with_the_list_of_commands(name: str, capsys) -> None:
     command = program([name])[name]
     described = command.help or inspect.getdoc(command.default_command) or ""
-    assert described.partition("\n")[0] == COMMANDS[name][1]
+    assert described.partition("\n")[0] == commands()[name][1]
     assert main([name, "--help"]) == 0
     out = capsys.readouterr().out
     assert " ".join(described.split())[:200] in " ".join(out.split())

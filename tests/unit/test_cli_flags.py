@@ -78,11 +78,11 @@ def test_flags_after_two_dashes_belong_to_another_program() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from weft.cli.app import COMMANDS as known
+    from weft.cli.app import commands
 
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert all(name in script for name in known)
+    assert all(name in script for name in commands())
     if shell == "bash":
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 

@@ -10,10 +10,10 @@ import pytest
 from cyclopts import App
 
 from weft.cli import main
-from weft.cli.app import COMMANDS, program
+from weft.cli.app import attached, program
+from weft.cli.app import commands as known
 from weft.cli.common import FabricOptions
 from weft.cli.cost import LayoutOptions
-from weft.cli.mistakes import attached
 from weft.cli.options import type_of
 from weft.cli.place_io import PlaceIoOptions
 from weft.cli.simulate_options import RunOptions
@@ -35,7 +35,7 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    for name in COMMANDS:
+    for name in known():
         command = program([name])[name]
         inner = [word for word in command if not word.startswith("-")]
         yield from ((name, word) for word in inner) if inner else [(name,)]

@@ -12,8 +12,9 @@ from tests.reference.packet_cases import PLAIN, D, L, R, fabric_of, puts
 import weft
 from weft import CongestionControl, Hardware, InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.sim.packet import CongestionRecord, PacketResult, VlArbitration
+from weft.sim.packet import CongestionRecord, VlArbitration
 from weft.sim.packet.congestion_control import QUADRATIC, quadratic_table
+from weft.sim.packet.result import PacketResult
 from weft.sim.packet.throttling import THROTTLING_COLUMNS
 from weft.workload import Workload, WorkloadBuilder
 

@@ -12,7 +12,7 @@ from tests.packet_runs import puts
 import weft
 from weft import CongestionControl, Hardware
 from weft.fabrics import Fabric, FabricBuilder
-from weft.sim.packet import PacketResult
+from weft.sim.packet.result import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "congestion-control.md").read_text()

@@ -16,7 +16,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS, congestion_matrix
-from weft.sim.packet import PacketResult
+from weft.sim.packet.result import PacketResult
 
 #: Two leaf switches below one root: hosts 0 and 1 on s1, hosts 2 and 3 on s2.
 TREE = fabric_of([1, 1, 2, 2], [(0, 1), (0, 2)])

@@ -11,7 +11,8 @@ import pytest
 from tests.packet_runs import PLAIN, D, L, R, fabric_of, puts, run
 
 from weft import CongestionControl
-from weft.sim.packet import CongestionRecord, PacketResult
+from weft.sim.packet import CongestionRecord
+from weft.sim.packet.result import PacketResult
 from weft.workload import WorkloadBuilder
 
 #: After each packet, its queue pair pauses for the duration of that packet.

@@ -13,7 +13,6 @@ import pytest
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.sim.flow.contention import model as contention
-from weft.sim.flow.contention import predict_steps
 from weft.sim.flow.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
@@ -21,6 +20,7 @@ from weft.sim.flow.contention.graph_file import (
     read_contention_graph,
     write_contention_graph,
 )
+from weft.sim.flow.contention.model import predict_steps
 
 FIGURE_3 = """# Figure 3
 size 20MiB          # of all
@@ -279,7 +279,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_contention
 from weft.kernels.flow import contention_events, contention_steps, penalty
-from weft.sim.flow.contention import penalties, predict, predict_steps
+from weft.sim.flow.contention.model import penalties, predict, predict_steps
 from weft_calibration.fit import _Problem
 from weft.sim.flow.contention.coefficients import INFINIBAND
 from weft_calibration.measurements import Measurement

@@ -13,7 +13,7 @@ from tests.unit.test_simulate_packets_cli import cells
 import weft
 from weft import Router
 from weft.study.experiment import check, read_experiment, resolved
-from weft.study.experiment.result_tables import TABLES
+from weft.study.experiment.result_tables import columns_of
 from weft.study.experiment.run import perform
 from weft.workload import load_workload
 
@@ -55,7 +55,7 @@ def test_routings_need_no_engine_and_can_be_compared_with_engines(capsys, tmp_pa
     assert (runs["flit_hops"] > 0).all()
     for table in ("phases", "messages", "ranks", "links", "congestion"):
         frame = pl.read_parquet(out_folder / f"{table}-2.parquet")
-        assert frame.columns == list(TABLES["flit", table])
+        assert frame.columns == list(columns_of("flit")[table])
         assert len(frame)
     again = read_experiment(out_folder / "experiment.toml")
     assert [(each.engine, each.routing) for each in again.runs] == [

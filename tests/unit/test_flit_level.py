@@ -11,7 +11,7 @@ from tests.packet_runs import fabric_of, line, puts
 import weft
 from weft import Adapter, Hardware, Router
 from weft.fabrics import Fabric, FabricBuilder
-from weft.sim.flit import FlitResult
+from weft.sim.flit.workloads import FlitResult
 from weft.workload import Workload, WorkloadBuilder
 
 #: Packets of up to 1000 bytes of payload and a header of 24 bytes: 16 flits of 64 bytes.

@@ -12,8 +12,7 @@ import pytest
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.kernels.flow import engine as flow_engine
-from weft.sim.common.progress import Progress
-from weft.sim.flow import IncompleteRun
+from weft.sim.common.progress import IncompleteRun, Progress
 from weft.workload import Workload, WorkloadBuilder, load_workload
 
 TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routing import route
-from weft.sim.flow import FlowResult
+from weft.sim.flow.result import FlowResult
 from weft.sim.simulate import simulate
 from weft.workload import Workload, WorkloadBuilder, load_workload
 

@@ -14,7 +14,8 @@ from weft.fabrics.topology import build
 from weft.routing import engine, route
 from weft.routing.routes import PathRoutes, TableRoutes
 from weft.routing.validation.validate import validate
-from weft.sim.flit import Load, simulate_flits
+from weft.sim.flit.run import simulate_flits
+from weft.sim.flit.traffic import Load
 from weft.sim.static.all_to_all import all_to_all_loads
 
 

@@ -17,7 +17,8 @@ from weft.kernels.packet.net import Arbitration
 from weft.kernels.packet.records import RULES
 from weft.kernels.records import record
 from weft.routing.routes import TableRoutes, VirtualLanes
-from weft.sim.packet import Hardware, PacketResult, VlArbitration
+from weft.sim.packet import Hardware, VlArbitration
+from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import arbitration as arbitration_of
 
 #: Packets of 64 bytes, the unit of weights, so that shares equal weights exactly.

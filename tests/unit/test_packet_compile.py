@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.sim.packet import PacketResult
 from weft.sim.packet.policies import loop
+from weft.sim.packet.result import PacketResult
 
 FULL = {
     "hardware": weft.Hardware(

@@ -10,8 +10,8 @@ import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.structure.fat_tree import find_levels
-from weft.sim.packet import PacketResult
 from weft.sim.packet.policies import bind
+from weft.sim.packet.result import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 #: Gap and time constant last as long as a few messages; the defaults suit TCP's round trips.

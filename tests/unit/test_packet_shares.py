@@ -12,7 +12,8 @@ import pytest
 from tests.packet_runs import PLAIN, D, L, R, arrivals, fabric_of, puts, run
 
 from weft.fabrics import Fabric
-from weft.sim.packet import Hardware, PacketResult
+from weft.sim.packet import Hardware
+from weft.sim.packet.result import PacketResult
 from weft.workload import WorkloadBuilder
 
 #: Time from when the first packet leaves its host until it may leave the switch; time from when a

@@ -157,15 +157,27 @@ def test_an_entry_needs_only_the_module_of_its_name(name: str, whole: bool) -> N
     assert process.stdout.split() == [str(not whole), str(whole)]
 
 
-def test_a_command_imports_what_it_runs() -> None:
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        ("route kns:k=3,n=2 hdor", 110),
+        ("simulate kns:k=3,n=2 --workload alltoall:size=1KiB --level packet", 250),
+        ("study four.toml --workers 0 --store store", 300),
+    ],
+)
+def test_a_command_imports_what_it_runs(tmp_path: Path, words: str, most: int) -> None:
+    (tmp_path / "four.toml").write_text(
+        'command = "simulate"\nfabric = "xgft:2;4,4;1,2"\nengine = ["minhop", "updn"]\n'
+        'level = ["flow", "packet"]\n[[job]]\nworkload = "alltoall:size=1KiB"\n'
+    )
     program = (
-        "import sys; from weft.cli import main; assert main(['route', 'kns:k=3,n=2', 'hdor']) == 0;"
+        f"import sys; from weft.cli import main; assert main({words.split()}) == 0;"
         "print(sum(name.startswith('weft') for name in sys.modules))"
     )
     process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert int(process.stdout.split()[-1]) <= 110
+    assert int(process.stdout.split()[-1]) <= most
 
 
 def test_a_broken_extension_is_left_out_with_a_warning(tmp_path: Path) -> None:
@@ -173,11 +185,10 @@ def test_a_broken_extension_is_left_out_with_a_warning(tmp_path: Path) -> None:
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.2\n")
     (about / "entry_points.txt").write_text("[weft.commands]\nlost = their_module:COMMAND\n")
-    for words in (["list", "papers"], ["doctor"]):
+    for words, stream in (("--help", "stderr"), ("doctor", "stdout")):
         process = subprocess.run(
-            [sys.executable, "-m", "weft", *words], capture_output=True, text=True, check=True,
+            [sys.executable, "-m", "weft", words], capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "300"},
         )  # fmt: skip
         problem = "plug-in 'lost' of theirs 1.2 (their_module:COMMAND) cannot be loaded"
-        assert process.stderr.startswith(f"weft: warning: {problem}")
-        assert (problem in process.stdout) is (words == ["doctor"])
+        assert problem in getattr(process, stream)

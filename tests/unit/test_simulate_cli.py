@@ -14,7 +14,7 @@ from tests.simulate_runs import RING, TREE, TWO_JOBS, experiment, run
 import weft
 from weft.cli import simulate as command
 from weft.study.experiment import check, read_experiment
-from weft.study.experiment.result_tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
+from weft.study.experiment.result_tables import JOB_COLUMNS, LEVELS, RUN_COLUMNS, columns_of
 from weft.study.experiment.run import perform
 from weft.workload import load_workload
 from weft.workload.placement import place
@@ -564,7 +564,8 @@ def test_the_example_runs_and_is_what_the_page_shows(capsys) -> None:
 
 def test_the_pages_have_every_column_of_the_tables() -> None:
     text = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text() + columns_page()
-    for columns in (RUN_COLUMNS, JOB_COLUMNS, *TABLES.values()):
+    of_levels = [each for level in LEVELS for each in columns_of(level).values()]
+    for columns in (RUN_COLUMNS, JOB_COLUMNS, *of_levels):
         assert not [name for name in columns if f"`{name}`" not in text]
 
 

@@ -19,7 +19,7 @@ from weft.core.signals import ended_by, stoppable
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware, VlArbitration
 from weft.study.experiment import check, read_experiment, resolved
-from weft.study.experiment.result_tables import TABLES
+from weft.study.experiment.result_tables import columns_of
 from weft.study.experiment.run import perform
 from weft.study.experiment.run_level import run_level
 from weft.workload import load_workload
@@ -136,9 +136,8 @@ def test_reordering_is_reported_if_the_policy_allows_it(capsys, tmp_path) -> Non
 def test_tables_have_their_columns(capsys, tmp_path) -> None:
     words = ("--trace-message", "3:2", "--snapshot", "1us", "--out", tmp_path)
     assert run(capsys, *PACKET, *words)[0] == 0
-    for (level, name), columns in TABLES.items():
-        if level == "packet":
-            assert pl.read_parquet(tmp_path / f"{name}.parquet").columns == list(columns)
+    for name, columns in columns_of("packet").items():
+        assert pl.read_parquet(tmp_path / f"{name}.parquet").columns == list(columns)
     hops = pl.read_parquet(tmp_path / "hops.parquet")
     assert hops.select("source_rank", "number").unique().rows() == [(3, 2)]
     messages = pl.read_parquet(tmp_path / "messages.parquet").filter(source_rank=3)
@@ -150,7 +149,7 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
     assert len(series) > 5
     assert {later - earlier for earlier, later in pairwise(sorted(series))} == {1000.0}
     described = pl.read_csv(tmp_path / "columns.csv").filter(table="queues")
-    assert described["column"].to_list() == list(TABLES["packet", "queues"])
+    assert described["column"].to_list() == list(columns_of("packet")["queues"])
 
 
 def test_a_comparison_says_where_hops_and_series_go(capsys, tmp_path) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import cyclopts
 
 from weft import __version__
 from weft.cli.machine_output import FLAGS, output_by, split_flags
-from weft.cli.mistakes import attached, explained
 from weft.cli.output import plain, printable_output
-from weft.core.errors import WeftError
+from weft.core.errors import STANDARD_INPUT, WeftError
 from weft.core.extensions import extensions
 from weft.core.signals import ended_by, stoppable
 
@@ -32,10 +33,13 @@ def _show_warning(
     print(f"weft: warning: {message}", file=sys.stderr)
 
 
+#: A word that, after an option, is the option's value: a negative number (perhaps with a unit, or
+#: the first of a list) or a truth value.
+_VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
 #: Exit status of a wrong input or command line.
 BAD_INPUT = 2
 #: Name -> module and function of the command (imported when it runs) and first line of its help.
-#: The same pairs are entry points of the group ``weft.commands``.
+#: The same pairs are entry points of the group ``weft.commands``, for names that are free.
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": (
         "weft.cli.compare:compare_command",
@@ -130,9 +134,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Compile all kernels and print how long it took.",
     ),
 }
-with warnings.catch_warnings():
-    warnings.showwarning = _show_warning
-    COMMANDS = dict(sorted((COMMANDS | dict(extensions("weft.commands", tuple))).items()))
+
+
+def commands() -> dict[str, tuple[str, str]]:
+    """Return all commands as in `COMMANDS`, with those of other distributions."""
+    return dict(sorted((dict(extensions("weft.commands", tuple)) | COMMANDS).items()))
 
 
 def _worth_showing(default: object) -> str | None:
@@ -141,27 +147,52 @@ def _worth_showing(default: object) -> str | None:
     return ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-def program(words: Sequence[str] = ()) -> cyclopts.App:
+def program(
+    words: Sequence[str] = (), known: Mapping[str, tuple[str, str]] | None = None
+) -> cyclopts.App:
     """Return the program, with the help of the commands that a command line names.
 
     Parameters
     ----------
     words
         The command line. Commands that it does not name have one line of help and are not imported.
+    known
+        Its commands; by default, all.
     """
+    known = commands() if known is None else known
+    # The list of commands needs no Markdown, which is slow to import.
+    listed = known.keys().isdisjoint(words)
+    code = "[markdown.code]{}[/]" if listed else "`{}`"
     app = cyclopts.App(
         name="weft",
         help="Build, route, check and compare HPC and data-centre interconnects.",
         help_epilogue="Every command also takes:\n\n"
-        + "\n\n".join(f"`{flag}`: {text}" for flag, text in FLAGS.items()),
-        help_format="markdown",
+        + "\n\n".join(f"{code.format(flag)}: {text}" for flag, text in FLAGS.items()),
+        help_format="rich" if listed else "markdown",
         version=__version__,
         default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
         suppress_keyboard_interrupt=False,  # `run` names the signal
     )
-    for name, (where, summary) in COMMANDS.items():
+    for name, (where, summary) in known.items():
         app.command(where, name=name, help=None if name in words else summary)
     return app
+
+
+def attached(words: Sequence[str]) -> list[str]:
+    """Join negative numbers and truth values to the option before, as in ``--snapshot=-1us``.
+
+    The parser would take a negative number for an option and a truth value after a flag for an
+    argument. The command itself checks whether the value is valid. A dash alone is standard input.
+    """
+    joined: list[str] = []
+    known = list(itertools.takewhile(lambda word: word != "--", words))
+    for word in (STANDARD_INPUT[-1] if word == STANDARD_INPUT[0] else word for word in known):
+        option = joined[-1] if joined else ""
+        if _VALUE.fullmatch(word) and option.startswith("--") and "=" not in option:
+            joined[-1] = f"{option}={word}"
+        else:
+            joined.append(word)
+    return [*joined, *words[len(known) :]]
 
 
 def run(words: Sequence[str]) -> int:
@@ -174,7 +205,7 @@ def run(words: Sequence[str]) -> int:
     """
     warnings.showwarning = _show_warning
     flags, words = split_flags(words)
-    app = program(words)
+    app = program(words, COMMANDS if words[:1] and words[0] in COMMANDS else commands())
     try:
         with stoppable(), printable_output(), output_by(flags):
             result = app(
@@ -184,6 +215,8 @@ def run(words: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except cyclopts.CycloptsError as error:
+        from weft.cli.mistakes import explained
+
         return _fail(explained(error))
     except WeftError as error:
         if "--verbose" in flags:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,8 +120,11 @@ def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
     from weft.kernels.cache import is_kept
 
     event.Listener.register(_CompileWatch)
-    with compile_helpers(kind) as begin:
-        watch = _CompileWatch(begin if kind else None)
+    helpers: AbstractContextManager[Callable[[], None] | None] = (
+        compile_helpers(kind) if kind else nullcontext()
+    )
+    with helpers as begin:
+        watch = _CompileWatch(begin)
         if of_workers is not None and not is_kept(of_workers):
             watch.announce()
         with event.install_listener("numba:compile", watch):

@@ -15,8 +15,8 @@ def completion_command(
 
     Save the script where the shell looks for completions; docs/guides/index.md names the folders.
     """
-    from weft.cli.app import COMMANDS, program
+    from weft.cli.app import commands, program
 
-    app = program(tuple(COMMANDS))
+    app = program(tuple(commands()))
     sys.stdout.write(app.generate_completion(prog_name="weft", shell=shell))
     return 0

@@ -39,10 +39,10 @@ from weft.core.settings import settings
 from weft.fabrics import Fabric
 from weft.report.load_curves import SUFFIXES
 from weft.routing import route
-from weft.sim.flit import FlitTraffic, Load, Router
 from weft.sim.flit.booksim import BookSimRun, read_booksim
-from weft.sim.flit.router import MOST_CYCLES, parse_router
-from weft.sim.flit.run import LONGEST_DRAIN
+from weft.sim.flit.router import MOST_CYCLES, Router, parse_router
+from weft.sim.flit.run import LONGEST_DRAIN, FlitTraffic
+from weft.sim.flit.traffic import Load
 from weft.sim.methods import USUAL_ENGINE
 from weft.sim.options import RunSettings
 from weft.sim.sweep.flits import FlitSeries, unusual

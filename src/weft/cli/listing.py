@@ -21,7 +21,7 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.routing import engine
-from weft.sim.flit.routings import routing
+from weft.sim.flit import routing
 from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import policy
 from weft.workload import pattern

@@ -2,35 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, get_args, get_origin
 
 import cyclopts
-
-from weft.core.errors import STANDARD_INPUT
-
-#: A word that, after an option, is the option's value: a negative number (perhaps with a unit, or
-#: the first of a list) or a truth value.
-_VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
-
-
-def attached(words: Sequence[str]) -> list[str]:
-    """Join negative numbers and truth values to the option before, as in ``--snapshot=-1us``.
-
-    The parser would take a negative number for an option and a truth value after a flag for an
-    argument. The command itself checks whether the value is valid. A dash alone is standard input.
-    """
-    joined: list[str] = []
-    known = list(itertools.takewhile(lambda word: word != "--", words))
-    for word in (STANDARD_INPUT[-1] if word == STANDARD_INPUT[0] else word for word in known):
-        option = joined[-1] if joined else ""
-        if _VALUE.fullmatch(word) and option.startswith("--") and "=" not in option:
-            joined[-1] = f"{option}={word}"
-        else:
-            joined.append(word)
-    return [*joined, *words[len(known) :]]
 
 
 def explained(error: cyclopts.CycloptsError) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field, make_dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_origin
 
 from cyclopts import Parameter
 
@@ -25,6 +26,10 @@ class GivenOptions:
         """Return whether an option was given."""
         return getattr(self, name) not in (None, (), False)
 
+    def given(self) -> dict[str, Setting]:
+        """Return the settings of the options that were given."""
+        return {name: item for name, item in self.items.items() if self.is_given(name)}
+
     def value(self, name: str) -> Any:
         """Return an option's text, its names if it takes a list, or the value that a flag sets."""
         item, value = self.items[name], getattr(self, name)
@@ -35,6 +40,9 @@ class GivenOptions:
     def build(self, kind: type[T], **more: Any) -> T:
         """Return an instance of a settings class, from given options and, below them, others."""
         given = self.converted(kind)
+        if not more and not given:
+            usual: T = _usual(cast(Hashable, kind))
+            return usual
         try:
             return kind(**{**more, **given})
         except InputError as error:
@@ -44,13 +52,18 @@ class GivenOptions:
         """Return the given options that are settings of a class."""
         return {
             item.field: convert(self.value(name), item.hint, item.flag)
-            for name, item in self.items.items()
-            if item in settings(kind) and self.is_given(name)
+            for name, item in self.given().items()
+            if item in settings(kind)
         }
 
     def flags(self) -> list[str]:
         """Return the names of the given options, such as ``--seed``."""
-        return [item.flag for name, item in self.items.items() if self.is_given(name)]
+        return [item.flag for item in self.given().values()]
+
+
+@functools.cache
+def _usual(kind: Any) -> Any:
+    return kind()
 
 
 def options_of(name: str, settings: Iterable[Setting]) -> Any:

@@ -16,19 +16,19 @@ from weft.cli.common import announced_compile, console
 from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.sim.flow.contention import (
-    INFINIBAND,
-    PAPER_INVERSE_BANDWIDTH,
-    ContentionSteps,
-    PenaltyModel,
-)
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.flow.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
     read_contention_graph,
 )
-from weft.sim.flow.contention.model import predict_elapsed, predict_steps
+from weft.sim.flow.contention.model import (
+    PAPER_INVERSE_BANDWIDTH,
+    ContentionSteps,
+    predict_elapsed,
+    predict_steps,
+)
 
 #: Largest number of edges for which the table has a column of penalties.
 MOST_PENALTIES = 1000

@@ -29,15 +29,11 @@ from weft.core.signals import ended_by
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
-from weft.report.load_curves import SUFFIXES
-from weft.report.matrix_picture import plot_congestion_matrix
-from weft.report.simulation_page import title_of, write_simulation_page
-from weft.sim.flit import FlitResult
 from weft.sim.methods import CHOOSING
-from weft.sim.packet import PacketResult
 from weft.study.experiment import Experiment, check, read_experiment
 from weft.study.experiment.result_tables import brief
-from weft.study.experiment.run import ExperimentStage, Outcome, perform
+from weft.study.experiment.run import ExperimentStage, perform
+from weft.study.experiment.run_level import Outcome
 from weft.study.experiment.spec import FABRIC, OutputPart
 from weft.study.experiment.store import ResultWriter
 
@@ -136,7 +132,11 @@ def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
     """
     output = experiment.output
     check_folder(named["folder"], output.folder)
-    files = {"html": (), "congestion_matrix": SUFFIXES}
+    files: dict[str, tuple[str, ...]] = {"html": (), "congestion_matrix": ()}
+    if output.congestion_matrix is not None:
+        from weft.report.load_curves import SUFFIXES
+
+        files["congestion_matrix"] = tuple(SUFFIXES)
     check_files(*((named[key], getattr(output, key), suffixes) for key, suffixes in files.items()))
     levels = {"html": ("packet",), "congestion_matrix": CHOOSING}
     for key in files:
@@ -163,7 +163,7 @@ def _run(experiment: Experiment, wanted: bool) -> int:
 
 def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: list[Path]) -> int:
     outcomes: list[Outcome] = []
-    shown: list[PacketResult | FlitResult] = []
+    shown: list[Outcome] = []
     folder, page = experiment.output.folder, experiment.output.html
     matrix = experiment.output.congestion_matrix
     store = None if folder is None else ResultWriter(folder, experiment)
@@ -174,8 +174,8 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
                 if store is not None:
                     store.add(outcome)
                 wanted_result = page is not None or matrix is not None
-                if wanted_result and isinstance(outcome.result, PacketResult | FlitResult):
-                    shown.append(outcome.result)
+                if wanted_result and outcome.result is not None and outcome.run.level in CHOOSING:
+                    shown.append(outcome)
                 # Tables of several runs are printed from rows, so free the arrays.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
 
@@ -204,12 +204,16 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
     finally:
         if store is not None:
             store.close()
-    for result in shown:
+    for outcome in shown:
+        from weft.report.matrix_picture import plot_congestion_matrix
+        from weft.report.simulation_page import title_of, write_simulation_page
+
+        result = outcome.result
         if matrix is not None:
             figure = plot_congestion_matrix(result.congestion_matrix(), title=title_of(result))
             figure.write(matrix, format=Path(matrix).suffix[1:].lower())
             print(f"congestion matrix: {matrix}")
-        if page is None or not isinstance(result, PacketResult):
+        if page is None or outcome.run.level != "packet":
             continue
         if result.snapshots is None or not len(result.snapshots.time_ps):
             print(f"no page {page}: the run ends before the first snapshot")

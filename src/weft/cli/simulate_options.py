@@ -26,16 +26,13 @@ class RunOptions(_Options):  # type: ignore[misc]
 
     def of_job(self) -> list[str]:
         """Return the names of given options that describe a job, such as ``--workload``."""
-        return [flag for flag in self.flags() if any(flag == item.flag for item in JOB)]
+        return [item.flag for item in self.given().values() if item in JOB]
 
     def keys(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return the given keys of the job, of the experiment and of its output."""
+        given = self.given()
         job, run, output = (
-            {
-                item.key: self.value(name)
-                for name, item in self.items.items()
-                if item in of and self.is_given(name)
-            }
+            {item.key: self.value(name) for name, item in given.items() if item in of}
             for of in (JOB, _SETTINGS, _OUTPUT)
         )
         for key, parse in WORDS.items():
@@ -48,8 +45,8 @@ class RunOptions(_Options):  # type: ignore[misc]
 
     def check_levels(self, levels: tuple[str, ...]) -> None:
         """Refuse options that no level of the experiment has."""
-        for name, item in self.items.items():
-            if self.is_given(name) and not any(map(item.of, levels)):
+        for item in self.given().values():
+            if not any(map(item.of, levels)):
                 raise InputError(f"{item.flag} requires --level {' or '.join(item.option.levels)}")
         check_known(parse_hardware(self.value("hardware")), levels)
 

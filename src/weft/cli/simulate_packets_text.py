@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.report.hops import hops_text
-from weft.sim.flit import FlitResult
-from weft.sim.packet import PacketResult
-from weft.sim.packet.hot_spots import HotSpots
 from weft.study.experiment.run_level import duration
+
+if TYPE_CHECKING:
+    from weft.sim.flit.workloads import FlitResult
+    from weft.sim.packet.result import PacketResult
 
 #: Number of links, queues and hops of traced messages that are printed; files have all of them.
 LINKS, QUEUES, HOPS = 8, 8, 60
@@ -67,10 +67,12 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
     if result.snapshots is not None:
         _hot_spots(out, result)
     if "hops" in frames:
+        from weft.report.hops import hops_text
+
         out.print(escape(hops_text(result, most=HOPS)), soft_wrap=True)
 
 
-def flit_details(out: Console, result: FlitResult, links: pl.DataFrame) -> None:
+def flit_details(out: Console, result: FlitResult, frames: Mapping[str, pl.DataFrame]) -> None:
     """Print the busiest links, the longest waits and the resolved routers of a run."""
     shown: dict[str, tuple[str, _Form]] = {
         "name": ("link", str), "rate_gbps": ("rate", lambda rate: f"{rate:g} Gb/s"),
@@ -80,7 +82,7 @@ def flit_details(out: Console, result: FlitResult, links: pl.DataFrame) -> None:
     for title, column, most in (
         ("Busiest links", "utilisation", LINKS), ("Longest waits", "wait_ns", QUEUES),
     ):  # fmt: skip
-        top = links.filter(pl.col(column) > 0)
+        top = frames["links"].filter(pl.col(column) > 0)
         top = top.sort([column, "link"], descending=[True, False], nulls_last=True).head(most)
         if len(top):
             _table(out, title, top.to_dicts(), shown)
@@ -129,6 +131,8 @@ def packet_lines(result: PacketResult) -> list[str]:
 def _hot_spots(out: Console, result: PacketResult) -> None:
     shots = result.snapshots
     assert shots is not None
+    from weft.sim.packet.hot_spots import HotSpots
+
     if not len(shots.time_ps):
         out.print("No snapshot: the run ends before the first one.")
         return

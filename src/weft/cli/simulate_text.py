@@ -11,18 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.machine_output import emit
-from weft.cli.simulate_packets_text import flit_details, packet_details
 from weft.core.settings import settings
-from weft.sim.flit import FlitResult
 from weft.sim.methods import CHOOSING
-from weft.sim.options import TIMED
-from weft.sim.packet import PacketResult
+from weft.sim.options import TIMED, RunSettings
 from weft.sim.packet.hardware import OF_LEVEL
 from weft.study.experiment import Experiment
 from weft.study.experiment.result_tables import job_rows, run_row, tables
-from weft.study.experiment.run import Outcome
-from weft.study.experiment.run_level import duration
-from weft.study.experiment.spec import RUN, TABLES, HardwarePart, Head
+from weft.study.experiment.run_level import Outcome, duration
+from weft.study.experiment.spec import TABLES, HardwarePart, Head
 
 #: Number of phases and links of one run that are printed; files have all of them.
 PHASES, LINKS = 24, 8
@@ -228,8 +224,9 @@ def _settings(experiment: Experiment) -> list[str]:
     """Return the resolved configuration, one line for each part."""
     levels = experiment.level
     left_out = {"fabric", "faults", "job", "output", *TABLES}
-    known = [*settings(Head), *RUN]
-    left_out |= {item.key for item in known if not any(map(item.of, levels))}
+    left_out |= {item.key for kind in (Head, RunSettings) for item in settings(kind)} - {
+        item.key for kind in (Head, RunSettings) for each in levels for item in settings(kind, each)
+    }
     timed = any(level in TIMED for level in levels)
     if not timed:
         left_out.add("max_seconds")
@@ -291,11 +288,11 @@ def _details(out: Console, outcome: Outcome) -> None:
         _table(out, "Phases", phases[:printed], columns)
         if len(phases) > printed:
             out.print(f"… and {len(phases) - printed:,} more phases")
-    if isinstance(outcome.result, PacketResult):
-        packet_details(out, outcome.result, frames)
-        return
-    if isinstance(outcome.result, FlitResult):
-        flit_details(out, outcome.result, frames["links"])
+    if outcome.run.level in CHOOSING:
+        from weft.cli.simulate_packets_text import flit_details, packet_details
+
+        details = packet_details if outcome.run.level == "packet" else flit_details
+        details(out, outcome.result, frames)
         return
     links = frames["links"]
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"

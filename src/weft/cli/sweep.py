@@ -37,7 +37,7 @@ from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.settings import settings
 from weft.kernels.flow import engine as flow_engine
-from weft.sim.flit import Router
+from weft.sim.flit.router import Router
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware

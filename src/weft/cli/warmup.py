@@ -30,9 +30,11 @@ from weft.routing.routes import PathRoutes
 from weft.routing.routes.mixed_tables import MixedTables, detour
 from weft.routing.validation.deadlock import credit_loops
 from weft.routing.validation.validate import validate
-from weft.sim.flit import Load, simulate_flits
-from weft.sim.flow.contention import INFINIBAND, penalties, predict
-from weft.sim.flow.sharing import Sharing
+from weft.sim.flit.run import simulate_flits
+from weft.sim.flit.traffic import Load
+from weft.sim.flow import Sharing
+from weft.sim.flow.contention import INFINIBAND
+from weft.sim.flow.contention.model import penalties, predict
 from weft.sim.keys.network import key_network
 from weft.sim.keys.scheduler import Place, Request, Scheduler
 from weft.sim.keys.tables import installed_tables

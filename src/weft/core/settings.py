@@ -103,13 +103,15 @@ def parts_of(hint: Any) -> Iterator[Any]:
             yield from parts_of(part)
 
 
-def settings(kind: type) -> tuple[Setting, ...]:
-    """Return the settings that a class declares, in order."""
-    return _settings(cast(Hashable, kind))
+def settings(kind: type, level: str = "") -> tuple[Setting, ...]:
+    """Return the settings that a class declares, in order; of a level of detail, if given."""
+    return _settings(cast(Hashable, kind), level)
 
 
 @functools.cache
-def _settings(kind: Any) -> tuple[Setting, ...]:
+def _settings(kind: Any, level: str) -> tuple[Setting, ...]:
+    if level:
+        return tuple(item for item in _settings(kind, "") if item.of(level))
     hints = get_type_hints(kind, include_extras=True)
     helps: dict[str, str] = {}
     for base in reversed(kind.__mro__):

@@ -80,7 +80,7 @@ class FabricArrays(FrozenArrays):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     # -- counts ------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def num_nodes(self) -> int:
         """Number of switches, hosts and auxiliary adapters."""
         return len(self.node_kind)
@@ -100,12 +100,12 @@ class FabricArrays(FrozenArrays):
         """Number of cables, including those to hosts."""
         return len(self.cable_rate_gbps)
 
-    @property
+    @cached_property
     def num_links(self) -> int:
         """Number of directed links: two per cable."""
         return len(self.link_from)
 
-    @property
+    @cached_property
     def num_endpoints(self) -> int:
         """Number of endpoints: connected ports of non-forwarding adapters, and forwarding hosts."""
         return len(self.endpoint_node)
@@ -116,7 +116,7 @@ class FabricArrays(FrozenArrays):
         past = self.num_switches + self.num_hosts
         return int(np.searchsorted(self.endpoint_node, past))
 
-    @property
+    @cached_property
     def num_destinations(self) -> int:
         """Number of destinations: endpoints, then switches."""
         return self.num_endpoints + self.num_switches
@@ -151,7 +151,7 @@ class FabricArrays(FrozenArrays):
         ports = (slots - self.port_offset[nodes] + 1).astype(np.int32)
         return read_only(nodes), read_only(ports)
 
-    @property
+    @cached_property
     def endpoint_node(self) -> NDArray[np.int32]:
         """Node of each endpoint, int32 [endpoints]."""
         return self._endpoints[0]

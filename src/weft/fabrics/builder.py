@@ -158,10 +158,11 @@ class FabricBuilder:
         count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
         ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
         listed = [
-            whole_numbers([0] * count if ports is None else ports, "ports", low=0, high=MAX_PORTS,
-                          shape=None)
+            np.zeros(count, dtype=np.int64)
+            if ports is None
+            else whole_numbers(ports, "ports", low=0, high=MAX_PORTS, shape=None)
             for ports in (a_ports, b_ports)
-        ]  # fmt: skip
+        ]
         if not len(listed[0]) == len(listed[1]) == count:
             raise InputError(
                 f"a_ports and b_ports have {len(listed[0])} and {len(listed[1])} values; "

@@ -47,12 +47,12 @@ class SwitchGraph(FrozenArrays):
     edge_link: NDArray[np.int32]
     edge_port: NDArray[np.int32]
 
-    @property
+    @cached_property
     def num_rows(self) -> int:
         """Number of nodes that own a forwarding table."""
         return len(self.row_node)
 
-    @property
+    @cached_property
     def max_port(self) -> int:
         """Highest port number of any row."""
         return int(np.diff(self.row_base).max(initial=1)) - 1

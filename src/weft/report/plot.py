@@ -15,7 +15,7 @@ from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.picture import plot_fabric
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix, congestion_matrix
-from weft.sim.flit import FlitTraffic
+from weft.sim.flit.run import FlitTraffic
 from weft.sim.keys import RoutingKey
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from weft.core.errors import InputError
 from weft.routing import engine as known_engines
 from weft.sim.common.policies import NO_CHOICE
-from weft.sim.flow.sharing import Sharing
+from weft.sim.flow import Sharing
 from weft.sim.options import Level, chooses, has_policy, usual_choice
 
 #: Levels whose packets may have a choice of paths, which a policy makes.

@@ -16,13 +16,12 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.routing.routes import Routes
 from weft.sim.common.policies import NO_CHOICE, usual_of
 from weft.sim.common.programs import Rendezvous
+from weft.sim.flit import policy as flit_policies
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
-from weft.sim.flit.routings.policies import policy as flit_policies
+from weft.sim.flow import Multipath, Sharing
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients
-from weft.sim.flow.network import Multipath
-from weft.sim.flow.sharing import Sharing
 from weft.sim.keys.run import KeyRules
 from weft.sim.packet.connections import Lids
 from weft.sim.packet.hardware import Hardware
@@ -225,8 +224,7 @@ class RunSettings(Settings):
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:
         """Return the settings of a run at one level, checked against its options."""
-        known = [item for item in settings(cls) if item.of(level)]
-        known_fields(given, known, f"the {level} level", levels_with)
+        known_fields(given, settings(cls, level), f"the {level} level", levels_with)
         chosen = cls(**given)
         if level == "flit" and chosen.policy is not None:
             check_policy(level, chosen.policy)
@@ -272,9 +270,12 @@ class RunSettings(Settings):
 
     def packet(self, routes: Routes) -> dict[str, Any]:
         """Return the options of the packet level by name."""
+        hardware, latency_ns = self.hardware, self.latency_of_switches_ns
+        if hardware.switch_latency_ns != latency_ns:
+            hardware = replace(hardware, switch_latency_ns=latency_ns)
         return {
             **self._of("packet"),
-            "hardware": replace(self.hardware, switch_latency_ns=self.latency_of_switches_ns),
+            "hardware": hardware,
             "policy": usual_policy(routes) if self.policy is None else self.policy,
         }
 
@@ -290,8 +291,8 @@ class RunSettings(Settings):
     def _of(self, level: Level) -> dict[str, Any]:
         return {
             item.field: getattr(self, item.field)
-            for item in settings(RunSettings)
-            if item.of(level) and item.field not in ("hardware", "switch_latency_ns")
+            for item in settings(RunSettings, level)
+            if item.field not in ("hardware", "switch_latency_ns")
         }
 
 

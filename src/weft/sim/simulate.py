@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 import polars as pl
 from numpy.typing import ArrayLike
@@ -13,14 +13,15 @@ from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
 from weft.routing.routes import Routes
 from weft.sim.common.progress import Progress
-from weft.sim.flit import FlitResult, run_flits
-from weft.sim.flow import FlowResult, run_flows
-from weft.sim.keys.run import KeyRun
 from weft.sim.options import Level, RunSettings, check_level
-from weft.sim.packet import PacketResult, run_packets
-from weft.sim.static.phases import StaticWorkload, analyse_workload
 from weft.workload import Workload
 from weft.workload.placement import host_of_rank
+
+if TYPE_CHECKING:
+    from weft.sim.flit.workloads import FlitResult
+    from weft.sim.flow.result import FlowResult
+    from weft.sim.packet.result import PacketResult
+    from weft.sim.static.phases import StaticWorkload
 
 Watch = Callable[[Progress], None]
 
@@ -157,14 +158,25 @@ def simulate(
         )
     hosts = host_of_rank(fabric, workload.num_ranks, placement)
     if level == "flit":
+        from weft.sim.flit.workloads import run_flits
+
         return run_flits(fabric, routes, workload, hosts, chosen.flit(routes), progress)
     assert isinstance(routes, Routes)
     if level == "static":
+        from weft.sim.static.phases import analyse_workload
+
         return analyse_workload(fabric, routes, workload, hosts, ports=chosen.ports)
-    rules = chosen.keys
-    keyed = KeyRun(fabric, routes, workload, hosts, rules, chosen.seed) if rules else None
+    keyed = None
+    if (rules := chosen.keys) is not None:
+        from weft.sim.keys.run import KeyRun
+
+        keyed = KeyRun(fabric, routes, workload, hosts, rules, chosen.seed)
     if level == "flow":
+        from weft.sim.flow.engine import run_flows
+
         return run_flows(fabric, routes, workload, hosts, chosen.flow, progress, keyed)
+    from weft.sim.packet.engine import run_packets
+
     return run_packets(fabric, routes, workload, hosts, chosen.packet(routes), progress, keyed)
 
 

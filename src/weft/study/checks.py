@@ -16,7 +16,7 @@ from weft.fabrics.formats import reader
 from weft.fabrics.load import check_source
 from weft.fabrics.topology import topology
 from weft.routing import engine as engines
-from weft.sim.flit.routings import routing as routings
+from weft.sim.flit import routing as routings
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.options import check_policy
 from weft.workload.apps import application

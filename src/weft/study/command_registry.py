@@ -22,7 +22,7 @@ exception that `watch` raises ends the run. The facts are:
 ``measures``
     Measures of a run (`weft.report.study_data.Measure`); the first is the main one.
 ``tables``
-    Name -> columns of the tables that a run can keep.
+    Name -> columns of the tables that a run can keep, or a function that returns them.
 ``example``
     Keys of a small run, for tests.
 ``files``

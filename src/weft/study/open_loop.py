@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import settings
 from weft.routing.routes import Routes
-from weft.sim.flow.sharing import Sharing
+from weft.sim.flow import Sharing
 from weft.sim.methods import methods
 from weft.sim.options import Level, RunSettings
 from weft.sim.sweep import TrafficSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from weft.core.settings import Option
 from weft.core.toml_lines import KeyPath
 from weft.study.axes import is_list_of_tables, set_key, text_of
-from weft.study.experiment.toml_file import key_text, table_in, toml_text
+from weft.study.experiment.toml_file import Comment, toml_tables
 from weft.study.spec import StudyFile, copied
 
 
@@ -21,10 +21,6 @@ def resolved(study: StudyFile) -> str:
     Keys without a value, and seeds that the repetitions set, are comments. Names of files stay as
     they are, relative to the folder of the file.
     """
-    lines = [
-        f"# Every key of {study.path.name}; names of files are relative to its folder.",
-        f"command = {toml_text(study.command.name)}",
-    ]
     probe = copied(study.keys)
     varied = {
         set_key(probe, path, None)
@@ -33,11 +29,12 @@ def resolved(study: StudyFile) -> str:
         if not axis.is_variable(path)
     }
     writer = _Writer(varied, seeds=study.study.seeds is not None)
-    lines += writer.table(study.first(), study.keys, ())
-    for header, model, given, path in writer.tables:
-        lines += ["", header, *writer.table(model, given, path)]
-    lines += ["", *_study(study)]
-    return "\n".join(lines) + "\n"
+    above = f"# Every key of {study.path.name}; names of files are relative to its folder."
+    command = {"command": study.command.name, **writer.table(study.first(), study.keys, ())}
+    tables = [
+        (header, writer.table(model, given, path)) for header, model, given, path in writer.tables
+    ]
+    return toml_tables([(above, command), *tables, *_study(study)])
 
 
 class _Writer:
@@ -48,74 +45,70 @@ class _Writer:
         self._seeds = seeds
         self.tables: list[tuple[str, BaseModel, Mapping[str, Any], KeyPath]] = []
 
-    def table(self, model: BaseModel, given: Mapping[str, Any], path: KeyPath) -> Iterator[str]:
-        """Yield the lines of a table.
+    def table(self, model: BaseModel, given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+        """Return the values of a table, or comments in their place.
 
         Parameters
         ----------
         given
             The table as the file gives it.
         """
-        data = model.model_dump(mode="json")
+        data, values = model.model_dump(mode="json"), {}
         for key, about in type(model).model_fields.items():
             inner = (*path, key)
             if inner in self._varied:
                 continue
             value: Any = getattr(model, key)
             raw: Any = given.get(key)
-            if is_list_of_tables(about.annotation):
+            if (isinstance(value, tuple) and value and isinstance(value[0], BaseModel)) or (
+                value == () and is_list_of_tables(about.annotation)
+            ):
                 for number, each in enumerate(value):
                     self.tables.append((f"[[{key}]]", each, raw[number], (*inner, number)))
-            elif table_in(about.annotation) is not None:
+            elif isinstance(value, BaseModel):
                 table = {"source": raw} if isinstance(raw, str) else raw or {}
                 self.tables.append((f"[{key}]", value, table, inner))
             else:
-                yield self._line(key, data[key], given, about, inner)
+                values[key] = self._value(key, data[key], given, about, inner)
+        return values
 
-    def _line(
+    def _value(
         self, key: str, value: Any, given: Mapping[str, Any], about: FieldInfo, path: KeyPath
-    ) -> str:
+    ) -> Any:
         if any(each[: len(path)] == path for each in self._varied):  # some of its keys vary
-            return f"{key_text(key)} = {toml_text(given.get(key, {}))}"
-        if key in given and "$" in toml_text(given[key]):
-            return f"{key_text(key)} = {toml_text(given[key])}"
+            return given.get(key, {})
+        if key in given and "$" in repr(given[key]):
+            return given[key]
         if key == "seed" and self._seeds and key not in given:
-            return "# seed: that of the repetition"
+            return Comment("that of the repetition")
         if value is None:
             usual = next((each.usual for each in about.metadata if isinstance(each, Option)), "")
-            return f"# {key}: {usual or 'none'}"
-        return f"{key_text(key)} = {toml_text(value)}"
+            return Comment(usual or "none")
+        return value
 
 
-def _study(study: StudyFile) -> Iterator[str]:
-    """Yield the lines of the table ``[study]``."""
+def _study(study: StudyFile) -> list[tuple[str, dict[Any, Any]]]:
+    """Return the table ``[study]`` and the tables of what varies."""
     part = study.study
-    yield "[study]"
-    yield f"title = {toml_text(study.title)}"
     seeds: Any = part.seeds
     if seeds == tuple(range(len(seeds or ()))) and seeds:
         seeds = len(seeds)
-    for name, value in (
-        ("seeds", seeds), ("baseline", part.baseline), ("exclude", part.exclude),
-        ("measures", part.measures), ("tables", part.tables), ("run_seconds", part.run_seconds),
-        ("run_memory", part.run_memory),
-    ):  # fmt: skip
-        yield f"# {name}: none" if value is None else f"{name} = {toml_text(value)}"
-    header = ""
+    own: dict[Any, Any] = {
+        "title": study.title, "seeds": seeds, "baseline": part.baseline, "exclude": part.exclude,
+        "measures": part.measures, "tables": part.tables, "run_seconds": part.run_seconds,
+        "run_memory": part.run_memory,
+    }  # fmt: skip
+    none = Comment("none")
+    tables = [("[study]", {key: none if each is None else each for key, each in own.items()})]
     for axis in study.axes:
         # All axes of the product come before those of zips.
-        zipped = len(axis.paths) > 1 or header == "[[study.zip]]"
-        if zipped or not header:
-            header = "[[study.zip]]" if zipped else "[study.product]"
-            yield from ("", header)
+        zipped = len(axis.paths) > 1 or tables[-1][0] == "[[study.zip]]"
+        if zipped or len(tables) == 1:
+            tables.append(("[[study.zip]]" if zipped else "[study.product]", {}))
         for at, path in enumerate(axis.paths):
             labels = [each[at] for each in axis.labels]
             values = [each[at] for each in axis.values]
-            yield f"{'.'.join(map(key_text, path))} = {_listed(labels, values)}"
-
-
-def _listed(labels: Sequence[str], values: Sequence[Any]) -> str:
-    """Return values as a list, or as a table if their labels are others."""
-    if [*labels] == [text_of(value) for value in values]:
-        return toml_text(values)
-    return toml_text(dict(zip(labels, values, strict=True)))
+            same = labels == [text_of(value) for value in values]
+            # As a table if their labels are others.
+            tables[-1][1][path] = values if same else dict(zip(labels, values, strict=True))
+    return tables

@@ -114,12 +114,12 @@ class Workload(FrozenArrays):
     comm_names: tuple[str, ...] = ("world",)
     notes: tuple[str, ...] = field(default=())
 
-    @property
+    @cached_property
     def num_ranks(self) -> int:
         """Number of ranks, including those without operations."""
         return len(self.op_offset) - 1
 
-    @property
+    @cached_property
     def num_ops(self) -> int:
         """Number of operations of all ranks."""
         return len(self.kind)

@@ -22,7 +22,8 @@ from weft.core.columns import Column, frame_of_rows
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routing.routes import Routes, TableRoutes, VirtualLanes
-from weft.sim.flow.contention import INFINIBAND, PenaltyModel, predict
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention.model import predict
 from weft.sim.packet import Hardware
 from weft.sim.simulate import simulate
 from weft.study.runs.typed import Results, typed_run

@@ -23,7 +23,12 @@ from rich.console import RenderableType
 from weft.core.columns import frame_of_rows
 from weft.core.errors import InputError
 from weft.core.files import make_folder
-from weft.sim.flow.contention import PAPER_INVERSE_BANDWIDTH, penalties, predict, predict_steps
+from weft.sim.flow.contention.model import (
+    PAPER_INVERSE_BANDWIDTH,
+    penalties,
+    predict,
+    predict_steps,
+)
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_calibration.shapes import all_shapes, random_graph
 from weft_papers.contention import packets as packet

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from weft.advice.io_nodes.settings import Choice, IoSettings, Site
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.flit import Router
+from weft.sim.flit.router import Router
 from weft.sim.options import Level
 from weft.sim.simulate import simulate
 from weft.workload import Kind, Pairs, Workload, WorkloadBuilder, traffic

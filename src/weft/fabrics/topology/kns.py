@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import from_mixed_radix, labels, mixed_radix
-from weft.fabrics.topology.xgft import MOST_LEVELS, level_pairs
+from weft.fabrics.topology.wiring import (
+    MOST_LEVELS,
+    from_mixed_radix,
+    labels,
+    level_pairs,
+    mixed_radix,
+)
 
 
 @dataclass(frozen=True)

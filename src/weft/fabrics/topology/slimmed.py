@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import labels
-from weft.fabrics.topology.xgft import MOST_LEVELS, halved, tree, xgft
+from weft.fabrics.topology.wiring import MOST_LEVELS, labels
+from weft.fabrics.topology.xgft import halved, tree, xgft
 
 
 def _thin_counts(k: int, up: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.fabrics import FabricBuilder
+
+#: Largest number of levels; more would exceed `MOST` nodes even with two children per node.
+MOST_LEVELS = 64
 
 
 def mixed_radix(numbers: ArrayLike, radix: ArrayLike) -> NDArray[np.int64]:
@@ -41,6 +45,27 @@ def from_mixed_radix(digits: NDArray[np.int64], radix: ArrayLike) -> NDArray[np.
     np.cumprod(bases[:-1], out=weights[1:])
     numbers: NDArray[np.int64] = digits @ weights
     return numbers
+
+
+def level_pairs(
+    m: tuple[int, ...], w: tuple[int, ...], level: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of connected nodes between a level of an XGFT and the level below.
+
+    Pairs are sorted by child, then parent, so that ports assigned in this order increase with the
+    digit by which the parents of one child, and the children of one parent, differ.
+
+    Returns
+    -------
+    child, parent
+        int64 [pairs] each: numbers of the nodes within level - 1 and within `level`.
+    """
+    parents = w[level - 1]
+    below = (*w[: level - 1], *m[level - 1 :])
+    digits = np.repeat(mixed_radix(np.arange(prod(below)), below), parents, axis=0)
+    child = np.repeat(np.arange(prod(below)), parents)
+    digits[:, level - 1] = np.tile(np.arange(parents), prod(below))
+    return child, from_mixed_radix(digits, (*w[:level], *m[level:]))
 
 
 def labels(prefix: str, *columns: ArrayLike) -> list[str]:

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
+from weft.fabrics.topology.wiring import MOST_LEVELS, level_pairs, mixed_radix
 
 Ints = tuple[int, ...]
-
-#: Largest number of levels; more would exceed `MOST` nodes even with two children per node.
-MOST_LEVELS = 64
 
 
 def _check(h: int, m: Ints, w: Ints, p: Ints | None) -> None:
@@ -194,25 +191,6 @@ def tree(
                 build.connect(nodes[parent], previous[child])
         previous = nodes
     return build
-
-
-def level_pairs(m: Ints, w: Ints, level: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pairs of connected nodes between a level of an XGFT and the level below.
-
-    Pairs are sorted by child, then parent, so that ports assigned in this order increase with the
-    digit by which the parents of one child, and the children of one parent, differ.
-
-    Returns
-    -------
-    child, parent
-        int64 [pairs] each: numbers of the nodes within level - 1 and within `level`.
-    """
-    parents = w[level - 1]
-    below = (*w[: level - 1], *m[level - 1 :])
-    digits = np.repeat(mixed_radix(np.arange(prod(below)), below), parents, axis=0)
-    child = np.repeat(np.arange(prod(below)), parents)
-    digits[:, level - 1] = np.tile(np.arange(parents), prod(below))
-    return child, from_mixed_radix(digits, (*w[:level], *m[level:]))
 
 
 def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:

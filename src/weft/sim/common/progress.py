@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.core.errors import WeftError
+
 #: Approximate time between two reports of progress, seconds.
 REPORT_S = 0.2
 
 
 class StopRun(Exception):
     """Exception that `progress` raises to stop a run; the result covers the time until then."""
+
+
+class IncompleteRun(WeftError):
+    """Error of a run that was stopped before all operations had ended; it has no result."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,22 @@ from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.settings import Settings, Truth, Whole, parse_words, settings
-from weft.sim.flit.network import Circuits
 from weft.sim.flit.router import MOST_LANES, Cycles
 
 #: Longest turn of a message, packets, and longest time of ageing, cycles.
 MOST_PACKETS, MOST_AGEING = 2**31 - 1, 2**30
+
+
+@dataclass(frozen=True)
+class Circuits:
+    """Circuits that packets hold until their data are acknowledged; times are cycles."""
+
+    #: Time of an acknowledgement in each router, without the links.
+    acknowledge_hop: int
+    #: Time of an adapter for a packet that it sends or receives.
+    service: int = 0
+    #: Further time of an adapter between sending and receiving.
+    turnaround: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.kernels.flit import multicast
 from weft.kernels.flit.multicast import Casts
 from weft.kernels.records import record
-from weft.sim.flit.network import Circuits, Links
+from weft.sim.flit.adapter import Circuits
+from weft.sim.flit.network import Links
 from weft.sim.flit.router import MOST_PORTS, Router
 from weft.sim.flit.routings.tree import coordinates
 from weft.workload import Multicast, Workload

@@ -16,6 +16,7 @@ from weft.kernels.flit.multicast import Casts
 from weft.kernels.flit.net import FlitNet, Mail, Scratch, Traffic
 from weft.kernels.records import record
 from weft.sim.common.statistics import BATCHES
+from weft.sim.flit.adapter import Circuits
 from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Allocator, Arbiter, Router
 from weft.sim.flit.traffic import Load
 
@@ -173,18 +174,6 @@ def lanes_of_class(router: Router, load: Load | None) -> int:
             f"not {router.lanes}"
         )
     return router.lanes // 2
-
-
-@dataclass(frozen=True)
-class Circuits:
-    """Circuits that packets hold until their data are acknowledged; times are cycles."""
-
-    #: Time of an acknowledgement in each router, without the links.
-    acknowledge_hop: int
-    #: Time of an adapter for a packet that it sends or receives.
-    service: int = 0
-    #: Further time of an adapter between sending and receiving.
-    turnaround: int = 0
 
 
 @dataclass(frozen=True, eq=False)

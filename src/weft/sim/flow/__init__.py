@@ -1,6 +1,8 @@
 """Flow level: messages as fluids that share links over time."""
 
-from weft.sim.flow.engine import IncompleteRun, run_flows
-from weft.sim.flow.result import FlowResult
+from typing import Literal
 
-__all__ = ["FlowResult", "IncompleteRun", "run_flows"]
+#: How concurrent messages share links; see `weft.sim.flow.sharing`.
+Sharing = Literal["maxmin", "penalty", "none"]
+#: How messages use several paths; see `weft.sim.flow.network`.
+Multipath = Literal["split", "hash"]

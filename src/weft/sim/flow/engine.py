@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, WeftError
+from weft.core.errors import InputError
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
@@ -28,16 +28,12 @@ from weft.sim.common.programs import (
     queue_pairs,
     queues_of,
 )
-from weft.sim.common.progress import REPORT_S, Progress
+from weft.sim.common.progress import REPORT_S, IncompleteRun, Progress
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import sharing_states
 from weft.sim.keys.run import KeyRun
 from weft.workload import Kind, Workload
-
-
-class IncompleteRun(WeftError):
-    """Error of a run that was stopped before all operations had ended; it has no result."""
 
 
 def run_flows(

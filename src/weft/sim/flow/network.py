@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,8 @@ from weft.kernels.routes.route_links import hashed_routes, split_routes
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
+from weft.sim.flow import Multipath
 from weft.sim.static.loads import Ports, flow_loads, host_flows
-
-Multipath = Literal["split", "hash"]
 
 _GBPS_PER_BYTE_PER_NS = 8.0
 

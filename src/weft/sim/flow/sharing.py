@@ -6,7 +6,7 @@ three functions: add a flow, remove a flow, and update the rates that these chan
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from weft.core.errors import NotApplicable
 from weft.kernels.flow import maxmin as kernel
 from weft.kernels.flow.maxmin import DIGITS, LINK, QUEUE, LinkQueue
 from weft.kernels.records import record
+from weft.sim.flow import Sharing
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.penalty_state import penalty_state, slot_shift
 from weft.sim.flow.network import Network
@@ -93,9 +94,6 @@ def maxmin_state(
         heap_link=np.zeros(links, dtype=np.int32),
         count=record(kernel.COUNT, shift=shift, patience=kernel.MOST_PATIENCE),
     )
-
-
-Sharing = Literal["maxmin", "penalty", "none"]
 
 
 def sharing_states(

@@ -13,9 +13,9 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
 from weft.sim.common.times import picoseconds
-from weft.sim.flit import FlitResult
+from weft.sim.flit.workloads import FlitResult
 from weft.sim.options import Level
-from weft.sim.packet import PacketResult
+from weft.sim.packet.result import PacketResult
 from weft.sim.simulate import simulate
 from weft.sim.sweep.job_measures import measure_jobs
 from weft.sim.sweep.window_measures import OpenLoopMeasures

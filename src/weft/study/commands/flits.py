@@ -13,10 +13,10 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import Number, Option, Whole, settings
 from weft.routing import engine as engines
 from weft.routing.routes import Routes
-from weft.sim.flit import Load, simulate_flits
+from weft.sim.flit import routing as routings
 from weft.sim.flit.router import MOST_CYCLES
-from weft.sim.flit.routings import routing as routings
-from weft.sim.flit.run import LONGEST_DRAIN
+from weft.sim.flit.run import LONGEST_DRAIN, simulate_flits
+from weft.sim.flit.traffic import Load
 from weft.sim.methods import USUAL_ENGINE
 from weft.sim.sweep.flits import TRAFFIC_COLUMNS, measured
 from weft.study.checks import (

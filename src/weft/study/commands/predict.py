@@ -14,10 +14,10 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.core.settings import Number, Option
-from weft.sim.flow.contention import INFINIBAND, PAPER_INVERSE_BANDWIDTH, PenaltyModel
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.flow.contention.graph_file import parse_bandwidth, read_contention_graph
-from weft.sim.flow.contention.model import predict_elapsed
+from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_elapsed
 from weft.study.checks import Files, check_distinct, check_file, check_with
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.experiment.spec import Part, listed

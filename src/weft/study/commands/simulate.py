@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from weft.core.columns import Column
-from weft.core.errors import NotApplicable
 from weft.core.settings import settings
 from weft.routing import engine as engines
 from weft.sim.options import RunSettings, chooses, usual_choice
@@ -28,14 +28,16 @@ from weft.study.command_registry import Point, Watch, study_command
 from weft.study.experiment import check
 from weft.study.experiment.result_tables import (
     JOB_COLUMNS,
+    LEVELS,
     RUN_COLUMNS,
     TABLES,
+    columns_of,
     job_rows,
     of_columns,
     run_row,
 )
 from weft.study.experiment.result_tables import tables as tables_of
-from weft.study.experiment.run import ExperimentStage, FabricCache, perform
+from weft.study.experiment.run import FabricCache, perform_one
 from weft.study.experiment.spec import HardwarePart, Run, Simulation
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -50,12 +52,12 @@ _COLUMNS = {**RUN_COLUMNS, "num_ranks": Column(pl.Int64, "", "Number of ranks of
 MEASURES = measures(_COLUMNS, lower=_LOWER, without=("run",))
 
 
-def _columns() -> dict[str, Mapping[str, Column]]:
-    """Return the columns of each table, of all levels together."""
-    found: dict[str, dict[str, Column]] = {"jobs": dict(JOB_COLUMNS)}
-    for (_, name), columns in TABLES.items():
-        found.setdefault(name, {}).update(columns)
-    return dict(found)
+def _columns(table: str) -> Mapping[str, Column]:
+    """Return the columns of a table, of all levels together."""
+    found: dict[str, Column] = {}
+    for level in LEVELS:
+        found |= columns_of(level).get(table, {})
+    return found
 
 
 #: Policies that make routing keys, with the seed of the run.
@@ -95,8 +97,9 @@ def points(keys: Simulation, files: Files) -> list[Point]:
 def _parameters(common: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """Return the keys of one run: single values, and only settings that its level has."""
     keys = dict(common)
+    own = {item.key for item in settings(RunSettings, run.level)}
     for item in settings(RunSettings):
-        if not item.of(run.level):
+        if item.key not in own:
             keys.pop(item.key, None)
     single = {
         "engine": run.engine, "routing": run.routing, "level": run.level, "sharing": run.sharing,
@@ -152,7 +155,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     keys=Simulation,
     points=points,
     measures=MEASURES,
-    tables=_columns(),
+    tables={"jobs": JOB_COLUMNS, **{name: partial(_columns, name) for name in TABLES}},
     seeded=seeded,
     draws=draws,
     files=("source", "names", "workload", "coefficients"),
@@ -167,9 +170,7 @@ def simulate(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     experiment = check(given)
-    (outcome,) = perform(experiment, watch=watch, stage=ExperimentStage(1), loaded=_loaded)
-    if outcome.status == "does not fit":
-        raise NotApplicable(outcome.reason)
+    outcome = perform_one(experiment, watch, _loaded)
     jobs = job_rows(outcome)
     row = {**run_row(outcome), "num_ranks": sum(job["ranks"] for job in jobs)}
     tables = tables_of(outcome, [name for name in wanted if name != "jobs"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,22 +10,27 @@ import polars as pl
 
 from weft.core.columns import Column
 from weft.sim.common import replay
-from weft.sim.packet import PacketResult
+from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
 from weft.sim.packet import result as packet
-from weft.sim.packet.series import link_series
-
-#: Tables of packets; hops need a trace, and series need snapshots.
-NAMES = ("queues", "congestion", "hops", "series")
+from weft.sim.packet.result import PacketResult
+from weft.sim.packet.series import LINK_SERIES_COLUMNS, link_series
 
 #: Columns that identify the message of a hop.
 _SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
     "number": Column(pl.Int64, "", "Index of the message among the messages of its source, from 0")
 }
-HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
+#: Table -> columns; hops need a trace, and series need snapshots.
+COLUMNS: Mapping[str, Mapping[str, Column]] = {
+    "links": packet.LINK_COLUMNS,
+    "queues": packet.QUEUE_COLUMNS,
+    "congestion": CONGESTION_MATRIX_COLUMNS,
+    "hops": {**_SENDER, **packet.HOP_COLUMNS},
+    "series": LINK_SERIES_COLUMNS,
+}
 
 
 def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
-    """Return a function that makes the table, for each of `NAMES` that the result has."""
+    """Return a function that makes the table, for each that the result has."""
     functions: dict[str, Callable[[], pl.DataFrame]] = {
         "queues": result.queues,
         "congestion": result.congestion_matrix,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,11 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
-from weft.sim.flit import FlitResult
-from weft.sim.flit import workloads as flit
-from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
-from weft.sim.packet import PacketResult
-from weft.sim.packet import result as packet
-from weft.sim.packet.series import LINK_SERIES_COLUMNS
+from weft.sim.options import Level
 from weft.sim.static import phases as static
 from weft.sim.static.phases import StaticWorkload
-from weft.study.experiment import packet_tables as packets
-from weft.study.experiment.run import Outcome
+from weft.study.experiment.run_level import Outcome
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
 
@@ -185,30 +180,40 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
 _HOST_NAME = Column(pl.String, "", "Label of the host")
 _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
-#: (Level, table) -> columns.
-TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
-    ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
-    ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
-    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
-    ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
-    ("packet", "phases"): _with_job(replay.PHASE_COLUMNS),
-    ("packet", "messages"): _with_job(replay.MESSAGE_COLUMNS),
-    ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
-    ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
-    ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
-    ("packet", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
-    ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
-    ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
-    ("flit", "phases"): _with_job(replay.PHASE_COLUMNS),
-    ("flit", "messages"): _with_job(replay.MESSAGE_COLUMNS),
-    ("flit", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
-    ("flit", "links"): {"run": _RUN, **flit.LINK_COLUMNS},
-    ("flit", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
-    ("static", "phases"): _with_job(static.PHASE_COLUMNS),
-    ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
-    ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
-    ("static", "links"): {"run": _RUN, **static.LINK_COLUMNS},
-}
+#: Names of the tables of runs.
+TABLES = ("phases", "messages", "ranks", "links", "queues", "congestion", "hops", "series")
+#: Levels in the order in which their columns are described.
+LEVELS: tuple[Level, ...] = ("flow", "packet", "flit", "static")
+
+
+@cache
+def columns_of(level: Level) -> Mapping[str, Mapping[str, Column]]:
+    """Return the columns of each table of a level."""
+    if level == "static":
+        return {
+            "phases": _with_job(static.PHASE_COLUMNS),
+            "messages": _with_job(static.MESSAGE_COLUMNS),
+            "ranks": _with_job({**_PLACED, "host_name": _HOST_NAME}),
+            "links": {"run": _RUN, **static.LINK_COLUMNS},
+        }
+    own: Mapping[str, Mapping[str, Column]] = {"links": flow.LINK_COLUMNS}
+    if level == "packet":
+        from weft.study.experiment.packet_tables import COLUMNS
+
+        own = COLUMNS
+    if level == "flit":
+        from weft.sim.flit.workloads import LINK_COLUMNS
+
+        own = {"links": LINK_COLUMNS, "congestion": CONGESTION_MATRIX_COLUMNS}
+    return {
+        "phases": _with_job(replay.PHASE_COLUMNS),
+        "messages": _with_job(replay.MESSAGE_COLUMNS),
+        "ranks": _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+        **{
+            name: _with_job(columns) if name == "hops" else {"run": _RUN, **columns}
+            for name, columns in own.items()
+        },
+    }
 
 
 def run_row(outcome: Outcome) -> dict[str, Any]:
@@ -247,9 +252,11 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
                 np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
             ),
         }
-    if isinstance(result, PacketResult):
-        row |= packets.row(result)
-    if isinstance(result, FlitResult):
+    if run.level == "packet":
+        from weft.study.experiment.packet_tables import row as packet_row
+
+        row |= packet_row(result)
+    if run.level == "flit":
         row |= {"end_ns": result.end_ps / 1000, "flit_hops": result.flit_hops}
     busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
     if len(busiest) and busiest["utilisation"][0]:
@@ -312,10 +319,7 @@ def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]])
     return frame(columns, {name: [row[name] for row in listed] for name in columns})
 
 
-def tables(
-    outcome: Outcome,
-    only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
-) -> dict[str, pl.DataFrame]:
+def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.DataFrame]:
     """Return those tables of one run whose names are in `only`."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
@@ -335,9 +339,11 @@ def tables(
             "ranks": result.ranks,
             "links": result.links,
         }
-        if isinstance(result, PacketResult):
-            makers |= packets.makers(result)
-        if isinstance(result, FlitResult):
+        if outcome.run.level == "packet":
+            from weft.study.experiment.packet_tables import makers as packet_makers
+
+            makers |= packet_makers(result)
+        if outcome.run.level == "flit":
             makers["congestion"] = result.congestion_matrix
     frames = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
@@ -374,7 +380,7 @@ def tables(
                 pl.Series(column, mix.rank_in_job[table[column].to_numpy()], dtype=pl.Int32)
                 for column in sorted(_OF_RANKS & set(table.columns))
             ),
-        ).select(list(TABLES[outcome.run.level, name]))
+        ).select(list(columns_of(outcome.run.level)[name]))
         for name, table in frames.items()
     }
 
@@ -408,7 +414,7 @@ def _static(
 
 
 def _times(
-    result: FlowResult | PacketResult | FlitResult,
+    result: replay.Replay,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return for each rank the time in which calculations run and the end of its last operation."""
     work = result.workload

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
@@ -18,12 +17,11 @@ from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.routes import Routes
 from weft.sim.common.progress import Progress
-from weft.sim.flit.routings import routing as routings
-from weft.sim.flow import FlowResult, IncompleteRun
-from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flit import routing as routings
+from weft.sim.flow.contention import INFINIBAND
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.options import check_policy
-from weft.study.experiment.run_level import Result, duration, run_level
+from weft.study.experiment.run_level import Outcome, duration, run_level
 from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
 from weft.workload import Workload, WorkloadBuilder, load_workload
@@ -36,8 +34,6 @@ _KEPT_OPS = 10_000_000
 
 #: Seconds of wall time and share of a run after which the remaining time is estimated.
 TELLING_S, TELLING_SHARE = 1.0, 0.01
-
-Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
 
 
 @dataclass
@@ -121,31 +117,6 @@ class ExperimentStage:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Outcome of one run."""
-
-    #: The run.
-    run: Run
-    #: ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
-    #: interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
-    #: placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
-    #: all three without a result; ``not run`` after an interrupt.
-    status: Status
-    #: Reason why the result is missing or partial; else empty.
-    reason: str = ""
-    #: Result of the level, and the placed jobs.
-    result: Result | None = None
-    mix: JobMix | None = None
-    #: Notes for the user.
-    notes: tuple[str, ...] = field(default=())
-    #: Wall time of the level.
-    seconds: float = 0.0
-    #: Rows in the tables of runs and jobs, set by `weft.study.experiment.result_tables.brief`.
-    row: Mapping[str, Any] = field(default_factory=dict)
-    jobs: tuple[Mapping[str, Any], ...] = ()
-
-
 class FabricCache:
     """The last fabric, and routes on it, kept for further experiments while their files are equal.
 
@@ -153,10 +124,12 @@ class FabricCache:
     ----------
     most_routes
         Number of engines whose routes are kept; None for all.
+    again
+        Whether files may change between two uses.
     """
 
-    def __init__(self, most_routes: int | None = None) -> None:
-        self._most = most_routes
+    def __init__(self, most_routes: int | None = None, again: bool = True) -> None:
+        self._most, self._again = most_routes, again
         self._source: object = None
         self._fabric: Fabric | None = None
         self._routes: OrderedDict[object, Routes | NotApplicable] = OrderedDict()
@@ -164,7 +137,8 @@ class FabricCache:
     def fabric(self, experiment: FabricKeys) -> Fabric:
         """Return the fabric of an experiment."""
         fabric = experiment.fabric
-        source = fabric, experiment.faults.instance, _contents(fabric.source, fabric.names or "")
+        files = self._contents(fabric.source, fabric.names or "")
+        source = fabric, experiment.faults.instance, files
         if self._fabric is None or self._source != source:
             self._fabric, self._source = None, None
             self._routes.clear()
@@ -176,7 +150,7 @@ class FabricCache:
         self, fabric: Fabric, engine: str, at: Callable[[str], None]
     ) -> Routes | NotApplicable:
         """Return the routes of an engine on the last fabric, or why it does not fit."""
-        key = engine, _contents(engine)
+        key = engine, self._contents(engine)
         if key not in self._routes:
             at("routing")
             while self._most is not None and len(self._routes) >= self._most:
@@ -188,11 +162,12 @@ class FabricCache:
         self._routes.move_to_end(key)
         return self._routes[key]
 
-
-def _contents(*texts: str) -> tuple[str, ...]:
-    """Return hashes of the contents of the files that texts name; pipes can be read only once."""
-    names = [name for text in texts for name in files_in(text)]
-    return tuple(contents(each) for each in names if os.path.isfile(each) or os.path.isdir(each))
+    def _contents(self, *texts: str) -> tuple[str, ...]:
+        """Return hashes of the contents of the files that texts name, except pipes."""
+        names = [name for text in texts for name in files_in(text)] if self._again else []
+        return tuple(
+            contents(each) for each in names if os.path.isfile(each) or os.path.isdir(each)
+        )
 
 
 def perform(
@@ -230,77 +205,108 @@ def perform(
         If the engine or the placement of the only run does not fit.
     """
     runs = experiment.runs
-    stage = stage or ExperimentStage(len(runs))
-    stage.runs = len(runs)
-    stage.limit_ns, stage.limit_s = experiment.max_time, experiment.max_seconds
-
-    def at(doing: str, progress: Progress | None = None) -> None:
-        stage.at(doing, progress)
-        if watch is not None:
-            watch(stage)
-
+    session = _Session(experiment, runs, watch, stage, loaded)
+    if len(runs) == 1:
+        yield session.only()
+        return
+    session.check()
     for run in runs:
-        if run.engine is not None:
-            engines.bind(*engines.parse(run.engine))
-        if run.routing is not None:
-            routings.bind(*routings.parse(run.routing))
-        for _, spec in run.jobs:
-            placements.bind(*placements.parse(spec))
-        if run.policy is not None:
-            check_policy(run.level, run.policy)
-    model = _model(experiment)
-    at("reading the fabric")
-    loaded = loaded or FabricCache()
-    fabric = loaded.fabric(experiment)
-    at("writing the workload")
-    jobs = _Jobs(experiment, fabric)
-    jobs.check(runs)
-    placed: tuple[tuple[tuple[str, str], ...], JobMix | NotApplicable] | None = None
-    for run in runs:
-        stage.run = run
-        if placed is None or placed[0] != run.jobs:
-            at("writing the workload")
-            placed = run.jobs, jobs.mix(run)
-        routes: Routes | str | NotApplicable = run.routes
-        if run.engine is not None:
-            routes = loaded.routes(fabric, run.engine, at)
-        at("running")
-        outcome = _outcome(experiment, run, fabric, routes, placed[1], model, stage, at)
-        if len(runs) == 1 and outcome.status == "does not fit":
-            raise NotApplicable(outcome.reason)
-        if len(runs) == 1 and outcome.status == "failed":
-            raise InputError(outcome.reason)
-        yield outcome
-        if stage.interrupted:
+        yield session.perform(run)
+        if session.stage.interrupted:
             return
 
 
-class _Jobs:
-    """Jobs of an experiment; each workload is made once if there is room to keep it."""
+def perform_one(
+    experiment: Experiment, watch: Callable[[ExperimentStage], None], loaded: FabricCache
+) -> Outcome:
+    """Perform the only run of an experiment; arguments and errors are those of `perform`."""
+    return _Session(experiment, experiment.runs, watch, None, loaded).only()
 
-    def __init__(self, experiment: Experiment, fabric: Fabric):
-        self._experiment = experiment
-        self._fabric = fabric
+
+class _Session:
+    """An experiment in progress; each workload is made once if there is room to keep it."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        runs: Sequence[Run],
+        watch: Callable[[ExperimentStage], None] | None,
+        stage: ExperimentStage | None,
+        loaded: FabricCache | None,
+    ):
+        self._experiment, self._runs, self._watch = experiment, runs, watch
+        self.stage = stage or ExperimentStage(len(runs))
+        self.stage.runs = len(runs)
+        self.stage.limit_ns, self.stage.limit_s = experiment.max_time, experiment.max_seconds
+        for run in runs:
+            if run.engine is not None:
+                engines.bind(*engines.parse(run.engine))
+            if run.routing is not None:
+                routings.bind(*routings.parse(run.routing))
+            for _, spec in run.jobs:
+                placements.bind(*placements.parse(spec))
+            if run.policy is not None:
+                check_policy(run.level, run.policy)
+        given = experiment.coefficients
+        self._model = INFINIBAND if given is None else read_coefficients(given).model
+        self._at("reading the fabric")
+        self._loaded = loaded or FabricCache(again=False)
+        self._fabric = self._loaded.fabric(experiment)
+        self._at("writing the workload")
         self._kept: dict[tuple[int, str], Workload | NotApplicable] = {}
         self._ranks: dict[tuple[int, str], Workload] = {}
         self._room = _KEPT_OPS
-        self._once = False
+        self._once = len({run.jobs for run in runs}) == 1
+        self._placed: tuple[tuple[tuple[str, str], ...], JobMix | NotApplicable] | None = None
 
-    def check(self, runs: Sequence[Run]) -> None:
+    def _at(self, doing: str, progress: Progress | None = None) -> None:
+        self.stage.at(doing, progress)
+        if self._watch is not None:
+            self._watch(self.stage)
+
+    def only(self) -> Outcome:
+        """Perform the only run; raise an error if it does not fit or fails."""
+        (run,) = self._runs
+        outcome = self.perform(run)
+        if outcome.status == "does not fit":
+            raise NotApplicable(outcome.reason)
+        if outcome.status == "failed":
+            raise InputError(outcome.reason)
+        return outcome
+
+    def perform(self, run: Run) -> Outcome:
+        """Perform a run."""
+        self.stage.run = run
+        if self._placed is None or self._placed[0] != run.jobs:
+            self._at("writing the workload")
+            self._placed = run.jobs, self._mix(run)
+        mix = self._placed[1]
+        routes: Routes | str = run.routes
+        if run.engine is not None:
+            found = self._loaded.routes(self._fabric, run.engine, self._at)
+            if isinstance(found, NotApplicable):
+                return Outcome(run, "does not fit", str(found))
+            routes = found
+        self._at("running")
+        if isinstance(mix, NotApplicable):
+            return Outcome(run, "does not fit", str(mix))
+        outcome = run_level(self._experiment, run, self._fabric, routes, mix, self._model, self._at)
+        self.stage.interrupted = outcome.interrupted
+        return outcome
+
+    def check(self) -> None:
         """Make every workload and placement once, before the first run."""
-        choices = dict.fromkeys(run.jobs for run in runs)
-        self._once = len(choices) == 1
-        for choice in choices:
+        for choice in dict.fromkeys(run.jobs for run in self._runs):
             # A placement only needs the number of ranks of a workload.
             works = [self._idle(number, text) for number, (text, _) in enumerate(choice)]
             known = [work for work in works if work is not None]
             if len(known) == len(works):
                 with suppress(NotApplicable):
                     place_jobs(
-                        self._placed(known, choice), self._fabric, overlap=self._experiment.overlap
+                        self._jobs(known, choice), self._fabric, overlap=self._experiment.overlap
                     )
 
-    def mix(self, run: Run) -> JobMix | NotApplicable:
+    def _mix(self, run: Run) -> JobMix | NotApplicable:
         """Return the placed jobs of a run, or the reason why a workload does not fit."""
         works = []
         for number, (text, _) in enumerate(run.jobs):
@@ -312,7 +318,7 @@ class _Jobs:
             self._kept.clear()
         try:
             return combine(
-                self._placed(works, run.jobs), self._fabric, overlap=self._experiment.overlap
+                self._jobs(works, run.jobs), self._fabric, overlap=self._experiment.overlap
             )
         except NotApplicable as reason:
             return reason
@@ -344,7 +350,7 @@ class _Jobs:
             self._kept[number, text] = work
         return work
 
-    def _placed(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
+    def _jobs(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
         return [
             Job(
                 work,
@@ -359,12 +365,6 @@ class _Jobs:
         ]
 
 
-def _model(experiment: Experiment) -> PenaltyModel:
-    if experiment.coefficients is None:
-        return INFINIBAND
-    return read_coefficients(experiment.coefficients).model
-
-
 def _hosts(part: JobPart) -> str | None:
     return None if part.hosts is None else ",".join(part.hosts)
 
@@ -375,47 +375,3 @@ def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
     if ranks is None and part.format is None and not is_source(text):
         ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
     return load_workload(text, ranks, format=part.format, **part.options)
-
-
-def _outcome(
-    experiment: Experiment,
-    run: Run,
-    fabric: Fabric,
-    routes: Routes | str | NotApplicable,
-    mix: JobMix | NotApplicable,
-    model: PenaltyModel,
-    stage: ExperimentStage,
-    at: Callable[[str, Progress | None], None],
-) -> Outcome:
-    for part in (routes, mix):
-        if isinstance(part, NotApplicable):
-            return Outcome(run, "does not fit", str(part))
-    assert not isinstance(routes, NotApplicable)
-    assert isinstance(mix, JobMix)
-    notes = (*mix.notes, *(routes.notes if isinstance(routes, Routes) else ()))
-    began = time.perf_counter()
-
-    try:
-        run_result = run_level(experiment, run, fabric, routes, mix, model, at)
-    except IncompleteRun as reason:
-        return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
-    except NotApplicable as reason:
-        return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
-    except InputError as reason:
-        text = str(reason) + _whose_ranks(mix)
-        return Outcome(run, "failed", text, mix=mix, notes=notes)
-    stage.interrupted = run_result.interrupted
-    status: Status = "partial" if run_result.partial else "complete"
-    took = time.perf_counter() - began
-    if isinstance(run_result.result, FlowResult) and run_result.result.network.minimal_share >= 0:
-        share = run_result.result.network.minimal_share
-        notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
-    return Outcome(run, status, run_result.partial, run_result.result, mix, notes, took)
-
-
-def _whose_ranks(mix: JobMix) -> str:
-    """Return the ranks of each job, for messages that number the ranks of all jobs together."""
-    if len(mix.names) == 1:
-        return ""
-    ends = zip(mix.names, mix.first_rank.tolist(), mix.first_rank[1:].tolist(), strict=False)
-    return f" (ranks {', '.join(f'{start} to {end - 1} are {name}' for name, start, end in ends)})"

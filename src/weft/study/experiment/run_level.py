@@ -1,38 +1,51 @@
-"""One run at one level of detail, and its result or the reason why it is missing."""
+"""One run at one level of detail, and its outcome: a result, or the reason why it is missing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.common.progress import Progress, StopRun
+from weft.sim.common.progress import IncompleteRun, Progress, StopRun
 from weft.sim.common.times import PS_PER_NS
-from weft.sim.flit import FlitResult
-from weft.sim.flow import FlowResult, IncompleteRun
 from weft.sim.flow.contention import PenaltyModel
-from weft.sim.packet import PacketResult
+from weft.sim.methods import CHOOSING
 from weft.sim.simulate import simulate
-from weft.sim.static.phases import StaticWorkload
 from weft.study.experiment.spec import Experiment, Run
 from weft.workload.jobs import JobMix
 
-Result = FlowResult | PacketResult | FlitResult | StaticWorkload
+Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Result of a run."""
+class Outcome:
+    """Outcome of one run."""
 
-    #: Result of the level.
-    result: Result
-    #: Reason why the result is partial; empty for a complete result.
-    partial: str = ""
+    #: The run.
+    run: Run
+    #: ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
+    #: interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
+    #: placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
+    #: all three without a result; ``not run`` after an interrupt.
+    status: Status
+    #: Reason why the result is missing or partial; else empty.
+    reason: str = ""
+    #: Result of the level, and the placed jobs.
+    result: Any = None
+    mix: JobMix | None = None
+    #: Notes for the user.
+    notes: tuple[str, ...] = field(default=())
+    #: Wall time of the level.
+    seconds: float = 0.0
     #: Whether the user interrupted the run.
     interrupted: bool = False
+    #: Rows in the tables of runs and jobs, set by `weft.study.experiment.result_tables.brief`.
+    row: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[Mapping[str, Any], ...] = ()
 
 
 def duration(nanoseconds: float) -> str:
@@ -51,52 +64,21 @@ def run_level(
     mix: JobMix,
     model: PenaltyModel,
     at: Callable[[str, Progress | None], None],
-) -> Found:
-    """Perform one run.
+) -> Outcome:
+    """Perform one run, and return its outcome.
 
-    Raises
-    ------
-    IncompleteRun
-        If a limit stops a run of the flow level.
-    InputError, NotApplicable
-        If the level cannot simulate the input.
+    Parameters
+    ----------
+    model
+        Coefficients of the flow level's model of contention.
+    at
+        Function to call regularly with what is done and its progress.
     """
-    if run.level in ("packet", "flit"):
-        return _in_part(experiment, run, fabric, routes, mix, at)
-    assert isinstance(routes, Routes)
-    if run.level == "static":
-        return Found(
-            simulate(
-                fabric, routes, mix.workload, mix.hosts, level="static", **experiment.options(run)
-            )
-        )
-    clock = _Clock(experiment.max_seconds)
-
-    def watched(progress: Progress) -> None:
-        at("running", progress)
-        if clock.is_over():
-            raise IncompleteRun(
-                f"stopped after {clock.text}, {_so_far(progress)}; there is no result"
-            )
-
-    return Found(
-        simulate(
-            fabric, routes, mix.workload, mix.hosts, coefficients=model, progress=watched,
-            **experiment.options(run),
-        )
-    )  # fmt: skip
-
-
-def _in_part(
-    experiment: Experiment,
-    run: Run,
-    fabric: Fabric,
-    routes: Routes | str,
-    mix: JobMix,
-    at: Callable[[str, Progress | None], None],
-) -> Found:
-    """Perform a run of the packet or flit level, which has a partial result if it stops early."""
-    clock = _Clock(experiment.max_seconds)
+    notes = (*mix.notes, *(() if isinstance(routes, str) else routes.notes))
+    in_part = run.level in CHOOSING  # a run that stops early has a partial result
+    began = time.perf_counter()
+    limit_s = experiment.max_seconds
+    out_of_time = f"stopped after {limit_s or 0:g} s of wall time"
     out_of_seconds = interrupted = False
 
     def watched(progress: Progress) -> None:
@@ -104,42 +86,56 @@ def _in_part(
         try:
             at("running", progress)
         except KeyboardInterrupt:
+            if not in_part:
+                raise
             interrupted = True
             raise StopRun from None
-        if clock.is_over():
+        if limit_s is None or time.perf_counter() - began <= limit_s:
+            return
+        if in_part:
             out_of_seconds = True
             raise StopRun
+        raise IncompleteRun(f"{out_of_time}, {_so_far(progress)}; there is no result")
 
-    options = experiment.options(run)
-    if run.level == "packet":
-        options["trace"] = [traced(text, mix) for text in experiment.trace]
-    result = simulate(
-        fabric, routes, mix.workload, mix.hosts, level=run.level, progress=watched, **options
-    )
-    assert isinstance(result, PacketResult | FlitResult)
-    if result.complete:
-        return Found(result, interrupted=interrupted)
-    limit = experiment.max_time
-    timed_out = limit is not None and result.end_ps >= round(limit * PS_PER_NS)
+    try:
+        options = experiment.options(run)
+        if run.level != "static":
+            options["progress"] = watched
+        if run.level == "flow":
+            options["coefficients"] = model
+        if run.level == "packet":
+            options["trace"] = [traced(text, mix) for text in experiment.trace]
+        result: Any = simulate(fabric, routes, mix.workload, mix.hosts, level=run.level, **options)
+    except IncompleteRun as reason:
+        return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
+    except NotApplicable as reason:
+        return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
+    except InputError as reason:
+        return Outcome(run, "failed", str(reason) + _whose_ranks(mix), mix=mix, notes=notes)
+    took = time.perf_counter() - began
+    if run.level == "flow" and (share := result.network.minimal_share) >= 0:
+        notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
+    if not in_part or result.complete:
+        return Outcome(run, "complete", "", result, mix, notes, took, interrupted)
+    limit_ns = experiment.max_time
+    timed_out = limit_ns is not None and result.end_ps >= round(limit_ns * PS_PER_NS)
     interrupted = not (out_of_seconds or timed_out)
-    why = f"stopped after {clock.text}" if out_of_seconds else "stopped"
+    why = out_of_time if out_of_seconds else "stopped"
     if interrupted:
         why = "interrupted"
     messages = mix.workload.messages
     arrived = int((result.arrived_ps[messages] >= 0).sum())
     now = Progress(0, 0, arrived, len(messages), result.end_ps / PS_PER_NS)
-    return Found(result, f"{why}, {_so_far(now)}; the result is partial", interrupted)
+    why = f"{why}, {_so_far(now)}; the result is partial"
+    return Outcome(run, "partial", why, result, mix, notes, took, interrupted)
 
 
-class _Clock:
-    """Limit of the wall time of a run."""
-
-    def __init__(self, limit_s: float | None):
-        self._limit_s, self._began = limit_s, time.perf_counter()
-        self.text = f"{limit_s:g} s of wall time" if limit_s is not None else ""
-
-    def is_over(self) -> bool:
-        return self._limit_s is not None and time.perf_counter() - self._began > self._limit_s
+def _whose_ranks(mix: JobMix) -> str:
+    """Return the ranks of each job, for messages that number the ranks of all jobs together."""
+    if len(mix.names) == 1:
+        return ""
+    ends = zip(mix.names, mix.first_rank.tolist(), mix.first_rank[1:].tolist(), strict=False)
+    return f" (ranks {', '.join(f'{start} to {end - 1} are {name}' for name, start, end in ends)})"
 
 
 def _so_far(now: Progress) -> str:

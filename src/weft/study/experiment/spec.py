@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
@@ -50,7 +51,7 @@ from weft.routing import engine as engines
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
-from weft.sim.flow.sharing import Sharing
+from weft.sim.flow import Sharing
 from weft.sim.methods import CHOOSING, USUAL_ENGINE, fitting_methods
 from weft.sim.options import (
     FLIT,
@@ -102,7 +103,7 @@ class Part(BaseModel):
     #: Function that makes the Python object of the table from its keys.
     make: ClassVar[Callable[[Mapping[str, Any]], Any]]
 
-    @property
+    @functools.cached_property
     def instance(self) -> Any:
         """The Python object of the table."""
         return type(self).make({key: getattr(self, key) for key in type(self).model_fields})
@@ -139,7 +140,7 @@ def _key(item: Setting) -> tuple[Any, Any]:
 
 
 def table_model(
-    name: str, items: Any, make: Callable[[Mapping[str, Any]], Any], base: Any = Part
+    name: str, items: Any, make: Callable[[Mapping[str, Any]], Any] = dict, base: Any = Part
 ) -> Any:
     """Return the model of a table with a key for each setting."""
     keys: Any = {item.key: _key(item) for item in items}
@@ -174,9 +175,7 @@ if TYPE_CHECKING:
     RouterPart: TypeAlias = Keys
     AdapterPart: TypeAlias = Keys
 else:
-    FabricPart = table_model(
-        "FabricPart", FABRIC, lambda keys: Source(keys["source"], keys["format"], keys["names"])
-    )
+    FabricPart = table_model("FabricPart", FABRIC)
     FaultsPart = table_model("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
     HardwarePart = table_model("HardwarePart", WRITTEN.values(), hardware_of)
     RouterPart = table_model("RouterPart", settings(Router), lambda keys: Router(**keys))
@@ -290,11 +289,11 @@ class FabricKeys(Part):
         InputError
             If that is impossible.
         """
-        source = self.fabric.instance
+        part = self.fabric
         loaded = read_fabric(
-            source.source, format=source.format, names=source.names, faults=self.faults.instance
+            part.source, format=part.format, names=part.names, faults=self.faults.instance
         )
-        return Judged(self.fabric.hosts, self.fabric.without).of(loaded)
+        return Judged(part.hosts, part.without).of(loaded)
 
 
 class Head(FabricKeys):
@@ -340,7 +339,7 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    Runs = table_model("Runs", RUN, RunSettings, Head)
+    Runs = table_model("Runs", RUN, base=Head)
 
 
 class Simulation(Runs):
@@ -373,16 +372,18 @@ class Simulation(Runs):
         """Return the options of `weft.simulate` for a run, without coefficients and trace."""
         given = {
             item.field: getattr(self, item.key)
-            for item in settings(RunSettings)
-            if item.of(run.level) and item.field not in ("coefficients", "trace")
+            for item in settings(RunSettings, run.level)
+            if item.field not in ("coefficients", "trace")
         }
         keyed = run.policy is not None and run.policy.partition(":")[0] == "nrk"
         own = {
-            "hardware": self.hardware.instance, "router": self.router.instance,
-            "adapter": self.adapter.instance, "sharing": run.sharing, "policy": run.policy,
+            "sharing": run.sharing, "policy": run.policy,
             "scheduler": self.scheduler if keyed else None,
         }  # fmt: skip
-        return {name: own.get(name, value) for name, value in given.items()}
+        return {
+            name: value.instance if isinstance(value, Part) else own.get(name, value)
+            for name, value in given.items()
+        }
 
     @model_validator(mode="after")
     def _coefficients_are_used(self) -> Self:

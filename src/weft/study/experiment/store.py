@@ -13,17 +13,18 @@ import polars as pl
 
 from weft.core.columns import Column
 from weft.core.errors import InputError
-from weft.study.experiment.packet_tables import NAMES as PACKET_NAMES
 from weft.study.experiment.result_tables import (
     JOB_COLUMNS,
+    LEVELS,
     RUN_COLUMNS,
     TABLES,
+    columns_of,
     job_rows,
     of_columns,
     run_row,
 )
 from weft.study.experiment.result_tables import tables as tables_of
-from weft.study.experiment.run import Outcome
+from weft.study.experiment.run_level import Outcome
 from weft.study.experiment.spec import Experiment
 from weft.study.experiment.toml_file import resolved, with_absolute_paths
 
@@ -79,9 +80,8 @@ class ResultWriter:
         """Add the outcome of a run."""
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
-        only = ["phases", "ranks", "links", *PACKET_NAMES]
-        if self.experiment.output.messages:
-            only.append("messages")
+        messages = self.experiment.output.messages
+        only = [name for name in TABLES if name != "messages" or messages]
         number = f"-{outcome.run.number}" if self._several else ""
         for name, table in tables_of(outcome, only).items():
             self._levels.setdefault(outcome.run.level)
@@ -141,7 +141,12 @@ def meanings(levels: tuple[str, ...]) -> pl.DataFrame:
     described: list[tuple[str, str, Mapping[str, Column]]] = [
         ("runs", "", RUN_COLUMNS),
         ("jobs", "", JOB_COLUMNS),
-        *((name, level, columns) for (level, name), columns in TABLES.items() if level in levels),
+        *(
+            (name, level, columns)
+            for level in LEVELS
+            if level in levels
+            for name, columns in columns_of(level).items()
+        ),
     ]
     rows = [
         (table, level, name, str(column.dtype()), column.unit, column.meaning)
@@ -156,7 +161,7 @@ def _is_table(name: str) -> bool:
     """Return whether a file has the name of a table of results."""
     stem, dot, suffix = name.partition(".")
     table, dash, number = stem.partition("-")
-    known = {"runs", "jobs", *(table for _, table in TABLES)}
+    known = {"runs", "jobs", *TABLES}
     return (
         bool(dot)
         and suffix in {"parquet", "csv"}

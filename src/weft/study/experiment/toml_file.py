@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -215,22 +215,42 @@ def _renamed(data: dict[str, Any], find: Callable[[str], str | None]) -> dict[st
 
 def resolved(experiment: Experiment) -> str:
     """Return the experiment as the text of a file with every key."""
-    data = experiment.model_dump()
-    lines: list[str] = []
-    tables: list[tuple[str, Mapping[str, Any]]] = []
-    for key, value in data.items():
+    own: dict[str, Any] = {}
+    tables = [("", own)]
+    for key, value in experiment.model_dump().items():
         if isinstance(value, dict):
             tables.append((f"[{key}]", value))
         elif key == "job":
             tables += [("[[job]]", job) for job in value]
-        elif value is not None:
-            lines.append(f"{key} = {toml_text(value)}")
+        else:
+            own[key] = value
+    return toml_tables(tables)
+
+
+class Comment(str):
+    """What is written about a key without a value."""
+
+
+def toml_tables(tables: Iterable[tuple[str, Mapping[Any, Any]]]) -> str:
+    """Return tables as the text of a file.
+
+    Parameters
+    ----------
+    tables
+        Header of each table, or other lines above it, and its values. A key of several parts is
+        written with dots. None is left out, and a `Comment` is written as a comment.
+    """
+    parts = []
     for header, table in tables:
-        lines += ["", header]
-        lines += [
-            f"{key_text(name)} = {toml_text(v)}" for name, v in table.items() if v is not None
-        ]
-    return "\n".join(lines) + "\n"
+        lines = [header] if header else []
+        for key, value in table.items():
+            if isinstance(value, Comment):
+                lines.append(f"# {key}: {value}")
+            elif value is not None:
+                name = key_text(key) if isinstance(key, str) else ".".join(map(key_text, key))
+                lines.append(f"{name} = {toml_text(value)}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
 
 
 def key_text(name: str) -> str:

@@ -7,7 +7,8 @@ A file with a function adds a routing, which returns its kernels and their array
         return Routing(route, ToRoot(...))
 """
 
+from weft.sim.flit import routing
 from weft.sim.flit.routings.routes import of_routes
-from weft.sim.flit.routings.routing_registry import Routing, bind, routing
+from weft.sim.flit.routings.routing_registry import Routing, bind
 
 __all__ = ["Routing", "bind", "of_routes", "routing"]

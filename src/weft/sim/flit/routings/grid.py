@@ -12,8 +12,9 @@ from weft.fabrics import Fabric
 from weft.kernels.flit.routing import grid
 from weft.routing.structure.groups import find_grid
 from weft.routing.structure.torus import find_tori
+from weft.sim.flit import routing
 from weft.sim.flit.network import Links
-from weft.sim.flit.routings.routing_registry import Routing, routing
+from weft.sim.flit.routings.routing_registry import Routing
 
 Ties = Literal["random", "forward"]
 

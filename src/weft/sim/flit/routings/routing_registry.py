@@ -11,10 +11,10 @@ import numpy as np
 
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
-from weft.core.registry import Registry
 from weft.kernels.flit.engine import loop
 from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing.common import nothing
+from weft.sim.flit import routing
 from weft.sim.flit.network import Links
 
 Choices = Callable[[FlitNet, int, int], list[tuple[int, int]]]
@@ -71,14 +71,6 @@ def fixed(arrays: Any) -> Any:
         else each
         for each in arrays
     )  # fmt: skip
-
-
-#: Entries are functions of the links of a fabric and of the lanes of a class of traffic that return
-#: a `Routing`. The fact `lanes` is the least number of lanes of a class.
-routing = Registry(
-    "routing", "weft.sim.flit.routings", "weft.flit_routings", pipeline=("links", "lanes"),
-    facts=("lanes",),
-)  # fmt: skip
 
 
 def bind(spec: str, links: Links, lanes: int) -> Routing:

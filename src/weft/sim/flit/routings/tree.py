@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.kernels.flit.routing import tree
 from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
+from weft.sim.flit import routing
 from weft.sim.flit.network import Links
-from weft.sim.flit.routings.routing_registry import Routing, routing
+from weft.sim.flit.routings.routing_registry import Routing
 
 
 @routing("nca-random", lanes=1)

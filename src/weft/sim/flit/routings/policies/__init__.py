@@ -7,6 +7,7 @@ A file with a function adds a policy, with kernels as in `weft.kernels.flit.rout
         return FlitPolicy(pick=lowest)
 """
 
-from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, bind, policy
+from weft.sim.flit import policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, bind
 
 __all__ = ["FlitPolicy", "bind", "policy"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.kernels.flit.routing.candidates import least_loaded
-from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, policy
+from weft.sim.flit import policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy
 
 
 @policy("adaptive")

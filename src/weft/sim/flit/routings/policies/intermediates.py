@@ -15,7 +15,8 @@ from weft.kernels.flit.routing.candidates import (
     enter_by_via,
     least_loaded,
 )
-from weft.sim.flit.routings.policies.policy_registry import FlitPolicy, policy
+from weft.sim.flit import policy
+from weft.sim.flit.routings.policies.policy_registry import FlitPolicy
 
 Threshold = Annotated[Whole, Field(ge=0, le=2**31)]
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.core.errors import NotApplicable
-from weft.core.registry import Registry
 from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing import candidates
 from weft.kernels.flit.routing.common import nothing
@@ -16,6 +15,7 @@ from weft.kernels.records import record
 from weft.routing.routes import CandidateRoutes
 from weft.routing.routes.intermediates import detours, routed_rows
 from weft.sim.common.policies import usual_of
+from weft.sim.flit import policy
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.routing_registry import Routing, fixed
 
@@ -48,10 +48,6 @@ class FlitPolicy:
     turns: bool = False
     remote: bool = False
     threshold: int = 0
-
-
-#: Entries are functions of options that return a `FlitPolicy`.
-policy = Registry("policy", "weft.sim.flit.routings.policies", "weft.flit_policies")
 
 
 def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) -> Routing:
