@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -220,6 +219,8 @@ def run(words: Sequence[str]) -> int:
         return _fail(explained(error))
     except WeftError as error:
         if "--verbose" in flags:
+            import traceback
+
             traceback.print_exc()
         return _fail(str(error))
     except KeyboardInterrupt:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -59,6 +58,8 @@ def output_by(flags: set[str]) -> Iterator[None]:
                 dropped.enter_context(streams[flag](io.StringIO()))
             yield
         if "--json" in flags and _results:
+            import json  # imported late: short commands start faster
+
             print(json.dumps(_results, indent=2, default=str, allow_nan=False))
     finally:
         _given.clear()

@@ -7,6 +7,7 @@ Parts of the KNS may be missing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -62,7 +63,7 @@ class Kns:
     joint_line: NDArray[np.int32]
     joint_switch: NDArray[np.int32]
 
-    @property
+    @cached_property
     def num_lines(self) -> int:
         """Number of lines of all dimensions."""
         return len(self.dimension)
