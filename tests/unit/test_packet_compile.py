@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.sim.packet.policies import loop
+from weft.kernels.packet.engine import run
 from weft.sim.packet.result import PacketResult
 
 FULL = {
@@ -49,19 +49,19 @@ def test_no_options_of_a_run_recompile_the_loop(
     spec: str, engine: str, more: dict[str, Any], several: bool
 ) -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
-    before = set(loop().signatures)
+    before = set(run.signatures)
     work = weft.load_workload("alltoall:size=100", 2) if several else one_message(2)
     result = simulate(spec, engine, work, trace=work.messages[:1].tolist(), **more)
     assert result.complete
-    assert set(loop().signatures) == before
+    assert set(run.signatures) == before
 
 
 def test_empty_arrays_do_not_recompile_the_loop() -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
-    before = set(loop().signatures)
+    before = set(run.signatures)
     builder = weft.WorkloadBuilder(1)
     builder.calc(0, 5.0)
     result = simulate("xgft:1;2;1", "minhop", builder.build())
     assert result.makespan_ns == 5
     assert np.array_equal(result.packets, np.zeros_like(result.packets))
-    assert set(loop().signatures) == before
+    assert set(run.signatures) == before

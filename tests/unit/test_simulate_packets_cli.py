@@ -473,6 +473,7 @@ AFTER_WARMUP = """
 import importlib, pkgutil
 import weft, weft.kernels.packet, weft.sim.packet.policies
 from numba.core.dispatcher import Dispatcher
+from weft.kernels.parts import ENTRIES
 from weft.cli.warmup import warm_packets
 from weft.sim.packet import CongestionControl, Hardware
 from weft.workload import load_workload
@@ -484,7 +485,8 @@ modules = [
 ]
 
 def compiled():
-    return {str(signature) for signature in weft.sim.packet.policies.loop().signatures} | {
+    called = {str((entry.py_func, entry.signatures)) for entry in ENTRIES.values()}
+    return called | {
         (module.__name__, name, str(signature))
         for module in modules
         for name, kernel in vars(module).items()

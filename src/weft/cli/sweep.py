@@ -37,11 +37,11 @@ from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.settings import settings
 from weft.kernels.flow import engine as flow_engine
+from weft.kernels.packet import engine as packet_engine
 from weft.sim.flit.router import Router
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
-from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
 from weft.sim.sweep.settings import OWN, loads_of
 from weft.study.experiment.run_level import duration
@@ -126,7 +126,7 @@ def sweep_command(
     given = {
         "level": level, "routing": routings, "processes": series.processes, **chosen.given(level),
     }  # fmt: skip
-    workers = {"flow": lambda: flow_engine.run, "packet": packet_loop}.get(level)
+    workers = {"flow": lambda: flow_engine.run, "packet": lambda: packet_engine.run}.get(level)
     with announced_compile(workers and workers()):
         loaded = options.load(fabric)
         with watched("runs") as progress:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import get_args
@@ -21,6 +22,7 @@ import numpy as np
 from weft.advice.compare import compare, default_engines
 from weft.cli.compile_helpers import compile_helpers
 from weft.cli.listing import KINDS
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
@@ -39,6 +41,7 @@ from weft.sim.keys.network import key_network
 from weft.sim.keys.scheduler import Place, Request, Scheduler
 from weft.sim.keys.tables import installed_tables
 from weft.sim.packet import Hardware, VlArbitration
+from weft.sim.packet.policies import policy as policies
 from weft.sim.simulate import simulate
 from weft.subnet.service import makers
 from weft.workload import Workload, load_workload
@@ -136,6 +139,14 @@ def warm_packets() -> None:
             hardware=Hardware(vl_arbitration=weights), trace=work.messages[:1].tolist(),
         )  # fmt: skip
         result.messages()
+    small = load_workload("alltoall:size=64", 4)
+    dragonfly = build("dragonfly:p=1,a=2,h=1")
+    choices = [route(tree, "ecmp"), *(route(dragonfly, name) for name in ("valiant", "ugal"))]
+    for chosen in policies:
+        for fabric, routes in zip((tree, dragonfly, dragonfly), choices, strict=True):
+            if "choose" in chosen.facts:
+                with suppress(NotApplicable):
+                    simulate(fabric, routes, small, level="packet", policy=chosen.name)
     # Hosts that forward, and several lanes.
     ring = build("torus:5")
     work = load_workload("alltoall:size=64", 5)

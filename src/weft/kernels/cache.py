@@ -32,6 +32,7 @@ from numba.core import caching, config, event, serialize
 from numba.extending import is_jitted
 
 from weft.kernels.described import constant_text, described
+from weft.kernels.libraries import KernelCompiler, PartCompiler
 
 try:
     import fcntl
@@ -70,9 +71,15 @@ def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **op
 
     def compiled(kernel: Any) -> Any:
         # The C wrapper serves kernels passed as function arguments, which weft does not do.
-        dispatcher = numba.njit(**{"no_cfunc_wrapper": True, **options})(kernel)
-        if not exact and is_jitted(dispatcher):
-            dispatcher.get_call_template = partial(_widened, dispatcher.get_call_template)
+        bare = {"no_cfunc_wrapper": True, "pipeline_class": KernelCompiler, **options}
+        dispatcher = numba.njit(**bare)(kernel)
+        if is_jitted(dispatcher):
+            # What other kernels call is a part of them; most kernels are never called from Python.
+            bare |= {"no_cpython_wrapper": True, "pipeline_class": PartCompiler}
+            part = dispatcher.part = numba.njit(**bare)(kernel)
+            template = part.get_call_template
+            dispatcher.get_call_template = template if exact else partial(_widened, template)
+            dispatcher.get_overload = part.get_overload
         if cache and is_jitted(dispatcher):  # False where NUMBA_DISABLE_JIT is set
             if isinstance(getattr(dispatcher, "_cache", None), caching.NullCache):
                 dispatcher._cache = KernelCache(dispatcher)
@@ -383,6 +390,8 @@ def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]
         if _of_library(value.__module__) or hasattr(value, "_fields"):
             defaults = again(getattr(value, "_field_defaults", None))
             return f"{_named(value)} {getattr(value, '_fields', '')} {defaults}"
+        if issubclass(value, numba.types.Type):
+            return _named(value)
     elif _of_library(kind.__module__):  # types, scalars and functions of libraries
         text = getattr(value, "__qualname__", None) or repr(value)
         if " at 0x" not in text:

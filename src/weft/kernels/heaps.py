@@ -1,9 +1,9 @@
 """Binary heaps over two arrays: times, and int64 items that order entries of equal times."""
 
-from weft.kernels.lean import inner_njit
+from weft.kernels.lean import part_njit
 
 
-@inner_njit()
+@part_njit()
 def sift_up(key_time, key_item, index, time, item):
     """Insert an entry at `index`, the empty end of a heap."""
     while index:
@@ -17,7 +17,7 @@ def sift_up(key_time, key_item, index, time, item):
     key_item[index] = item
 
 
-@inner_njit()
+@part_njit()
 def sift_down(key_time, key_item, size, time, item):
     """Insert an entry at the empty top of a heap of `size` entries, including the new entry."""
     index = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.cache import njit
+from weft.kernels.libraries import LeanCompiler, PartCompiler
 
 
 def lean_njit(**options: Any) -> Any:
@@ -21,17 +22,15 @@ def lean_njit(**options: Any) -> Any:
         Options of `njit`; compiled code is cached.
     """
     try:
-        return njit(cache=True, exact=True, _nrt=False, **options)
+        return njit(cache=True, exact=True, _nrt=False, pipeline_class=LeanCompiler, **options)
     except KeyError:  # this Numba does not have the option; kernels work, but are slower
         return njit(cache=True, exact=True, **options)
 
 
-def inner_njit(**options: Any) -> Any:
-    """Compile with `lean_njit` a function that only kernels call; a call from Python would crash.
+def part_njit(**options: Any) -> Any:
+    """Compile with `lean_njit` a part of loops; a call from Python would crash.
 
-    The wrapper for calls from Python unpacks every array argument. For tuples of many arrays, to
-    compile this wrapper is most of the compiler's work. Nothing is cached, because the code becomes
-    part of its callers.
+    Its code becomes part of the kernels that call it, which LLVM optimises as a whole.
 
     Parameters
     ----------
@@ -40,20 +39,15 @@ def inner_njit(**options: Any) -> Any:
     """
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
     try:
-        return njit(exact=True, _nrt=False, **bare)
+        return njit(exact=True, _nrt=False, pipeline_class=PartCompiler, **bare)
     except KeyError:
         return njit(exact=True, **bare)
 
 
-def part_njit(**options: Any) -> Any:
-    """Compile with `inner_njit` a part of a loop, which LLVM always inlines."""
-    return inner_njit(forceinline=True, **options)
-
-
 def tiny_njit(**options: Any) -> Any:
-    """Compile with `inner_njit` a function of a line or two, which Numba inlines in its callers.
+    """Compile with `part_njit` a function of a line or two, which Numba inlines in its callers.
 
     A function that takes a tuple of many arrays costs the compiler some tenths of a second,
     however little it does. Inlining a larger function would cost each caller more than that.
     """
-    return inner_njit(inline="always", **options)
+    return part_njit(inline="always", **options)

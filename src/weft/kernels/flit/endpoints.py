@@ -28,6 +28,7 @@ from weft.kernels.flit.multicast import (
 from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, RECEIVED, SENT, TAIL
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
+from weft.kernels.parts import call_for_none
 from weft.kernels.program.events import ARRIVE, END, event, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT
 
@@ -223,7 +224,7 @@ def _next_packet(net, ranks, number, kind, now):
 
 
 @part_njit()
-def _open_packets(net, ranks, number, now, enter):
+def _open_packets(net, ranks, number, now):
     """Begin with packets for which there is an injection lane."""
     rules, endpoint = net.rules, net.endpoints[number]
     for kind in range(rules.classes):
@@ -250,7 +251,8 @@ def _open_packets(net, ranks, number, now, enter):
             sending.left = net.packets[slot].size
             sending.held = rules.circuits
             endpoint.open |= lane_bit(lane - (number << rules.lane_shift))
-            enter(net, now, number, slot)
+            if rules.enter:
+                call_for_none(rules.enter, (net, now, number, slot))
             if rules.circuits:
                 _handle(net, now, number, SENT)
 
@@ -416,7 +418,7 @@ def _receive(net, ranks, now, number):
 
 
 @part_njit()
-def visit_endpoint(net, ranks, now, number, enter):
+def visit_endpoint(net, ranks, now, number):
     """Let an endpoint act in a cycle; return whether it must be visited in the next one."""
     rules, mail = net.rules, net.mail
     bucket = now & (rules.horizon - 1)
@@ -432,7 +434,7 @@ def visit_endpoint(net, ranks, now, number, enter):
     if mail.flit_ports[bucket * nodes + number]:
         mail.flit_ports[bucket * nodes + number] = 0
         _receive(net, ranks, now, number)
-    _open_packets(net, ranks, number, now, enter)
+    _open_packets(net, ranks, number, now)
     sent = False
     if net.endpoints[number].open:
         sent = _send_flit(net, ranks, now, number)

@@ -63,7 +63,7 @@ def _awake(net, word, begin, end):
 
 
 @part_njit()
-def _visit(net, ranks, begin, end, node, route, enter, adaptive):
+def _visit(net, ranks, begin, end, node):
     """Let a node act in the cycles from `begin` to before `end` in which it has something to do."""
     ends, words = len(net.endpoints), len(net.active)
     word, mine = node >> 6, bit(node & 63)
@@ -74,90 +74,77 @@ def _visit(net, ranks, begin, end, node, route, enter, adaptive):
             continue
         net.mail.awake[at_word] &= ~mine
         if node < ends:
-            again = visit_endpoint(net, ranks, cycle, node, enter)
+            again = visit_endpoint(net, ranks, cycle, node)
         else:
-            again = visit_router(net, cycle, node, route, adaptive)
+            again = visit_router(net, cycle, node)
     if again:
         net.active[word] |= mine
     else:
         net.active[word] &= ~mine
 
 
-def loop(route, enter, adaptive):
-    """Return the loop with the kernels of a routing function compiled in.
+@lean_njit()
+def run(net, ranks, until):
+    """Simulate up to a cycle.
 
     Parameters
     ----------
-    route
-        Kernel ``route(net, now, row, lane, packet, attempt)``. For the packet at the front of an
-        input lane it writes `IN_LANE.out` (a lane of the output) and `IN_LANE.allowed`, and returns
-        whether there is such a choice. If the packet gets no lane, it is called again with the next
-        `attempt`, from 0, until it returns False, in every cycle.
-    enter
-        Kernel ``enter(net, now, endpoint, packet)``, called when an endpoint begins to send a
-        packet.
-    adaptive
-        Whether the choice may change; otherwise `route` is called once for a packet and router.
+    net
+        `weft.kernels.parts.Parts` of a `FlitNet`, with `routes` hidden.
+    ranks
+        None, or parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.
+    until
+        Cycle.
 
     Returns
     -------
-    kernel
-        ``run(net, ranks, until)`` simulates up to a cycle and returns MORE (at that cycle), DONE
-        (all operations of `ranks` have ended and no packet is left), NO_PACKETS (more records of
-        packets are needed), or STUCK (no flit can move, or only those of tests that cannot succeed,
-        but there are packets or operations left).
-        `ranks` is None, or a `weft.kernels.program.state.Ranks` with times in int64 ps.
+    int
+        MORE (at that cycle), DONE (all operations of `ranks` have ended and no packet is left),
+        NO_PACKETS (more records of packets are needed), or STUCK (no flit can move, or only those
+        of tests that cannot succeed, but there are packets or operations left).
     """
-
-    def run(net, ranks, until):
-        rules, count = net.rules, net.count
-        words = len(net.active)
-        last_endpoint = (len(net.endpoints) - 1) >> 6
-        needed = len(net.endpoints) * (rules.classes * rules.window + 1) * rules.stride
-        quiet = 0
-        while count.now < until:
-            now = count.now
-            if count.packets < needed:
-                return NO_PACKETS
-            if ranks is not None:
-                _programs(net, ranks, now)
-            if rules.circuits:
-                acknowledgements(net, ranks, now)
-                if hopeless(net.casts):
-                    return STUCK
-            hops = count.hops
-            end = min(now + rules.stride, until)
-            visited = np.uint64(0)
-            for word in range(words):
-                bits = _awake(net, word, now, end)
-                visited |= bits
-                while bits:
-                    at = lowest_bit(bits)
-                    bits &= bits - ONE
-                    _visit(net, ranks, now, end, word * 64 + at, route, enter, adaptive)
-                    if word == last_endpoint and rules.stride > 1:
-                        # An endpoint may have sent a flit that arrives before `end`.
-                        bits = _awake(net, word, now, end) & ~(bit(at) | (bit(at) - ONE))
-            if count.hops != hops:
-                count.moved = now
-            count.now = end
-            if visited or count.acknowledging:
-                quiet = 0
-                if count.under_way and now - count.moved > rules.patience:
-                    return STUCK
-                continue
-            quiet += 1
-            if quiet > rules.horizon:
-                soonest = _quiet_until(net, ranks, end, until)
-                if soonest == NEVER:
-                    over = ranks is None or ranks.count.ended == len(ranks.program.kind)
-                    return DONE if over and count.under_way == 0 else STUCK
-                count.now = max(min(soonest, until), count.now)
-                quiet = 0
-        return MORE
-
-    # The disk keeps compiled code by this name, one version of each.
-    parts = [getattr(kernel, "py_func", kernel) for kernel in (route, enter)]
-    names = [f"{part.__module__.rpartition('.')[2]}.{part.__qualname__}" for part in parts]
-    run.__qualname__ = "-".join(["loop", *names, *(["adaptive"] if adaptive else [])])
-    return lean_njit()(run)
+    rules, count = net.rules, net.count
+    words = len(net.active)
+    last_endpoint = (len(net.endpoints) - 1) >> 6
+    needed = len(net.endpoints) * (rules.classes * rules.window + 1) * rules.stride
+    quiet = 0
+    while count.now < until:
+        now = count.now
+        if count.packets < needed:
+            return NO_PACKETS
+        if ranks is not None:
+            _programs(net, ranks, now)
+        if rules.circuits:
+            acknowledgements(net, ranks, now)
+            if hopeless(net.casts):
+                return STUCK
+        hops = count.hops
+        end = min(now + rules.stride, until)
+        visited = np.uint64(0)
+        for word in range(words):
+            bits = _awake(net, word, now, end)
+            visited |= bits
+            while bits:
+                at = lowest_bit(bits)
+                bits &= bits - ONE
+                _visit(net, ranks, now, end, word * 64 + at)
+                if word == last_endpoint and rules.stride > 1:
+                    # An endpoint may have sent a flit that arrives before `end`.
+                    bits = _awake(net, word, now, end) & ~(bit(at) | (bit(at) - ONE))
+        if count.hops != hops:
+            count.moved = now
+        count.now = end
+        if visited or count.acknowledging:
+            quiet = 0
+            if count.under_way and now - count.moved > rules.patience:
+                return STUCK
+            continue
+        quiet += 1
+        if quiet > rules.horizon:
+            soonest = _quiet_until(net, ranks, end, until)
+            if soonest == NEVER:
+                over = ranks is None or ranks.count.ended == len(ranks.program.kind)
+                return DONE if over and count.under_way == 0 else STUCK
+            count.now = max(min(soonest, until), count.now)
+            quiet = 0
+    return MORE

@@ -41,6 +41,7 @@ from weft.kernels.flit.records import (
     TIME_SHIFT,
 )
 from weft.kernels.lean import part_njit
+from weft.kernels.parts import call_for_bool
 
 #: Later than any packet.
 NEVER = 2**62
@@ -59,7 +60,7 @@ def _age(net, lane):
 
 
 @part_njit()
-def _choose_outputs(net, now, router, node, route, adaptive, attempt):
+def _choose_outputs(net, now, router, node, attempt):
     """Let waiting packets choose outputs.
 
     Returns
@@ -85,10 +86,9 @@ def _choose_outputs(net, now, router, node, route, adaptive, attempt):
             slot = first_packet(net, lane)
             if rules.stored and here.count < net.packets[slot].size:
                 continue
-            chooses = adaptive or here.out < 0
-            if (chooses and not route(net, now, row, lane, slot, attempt)) or (
-                not chooses and attempt
-            ):
+            chooses = rules.adaptive or here.out < 0
+            routed = (net, now, row, lane, slot, attempt)
+            if (attempt and not chooses) or (chooses and not call_for_bool(rules.route, routed)):
                 scratch.done[port] |= lane_bit(k)
                 continue
             out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
@@ -131,7 +131,7 @@ def _next_asking(net, router, out_port):
 
 
 @part_njit()
-def give_lanes(net, now, router, node, route, adaptive):
+def give_lanes(net, now, router, node):
     """Give output lanes to waiting packets: they choose outputs, which serve them in turn."""
     rules, scratch = net.rules, net.scratch
     shift = rules.lane_shift
@@ -142,9 +142,9 @@ def give_lanes(net, now, router, node, route, adaptive):
         ports &= ports - ONE
         scratch.tried[port] = 0
         scratch.done[port] = 0
-    attempt = 0
+    attempt = np.int64(0)
     while True:
-        wanted, several = _choose_outputs(net, now, router, node, route, adaptive, attempt)
+        wanted, several = _choose_outputs(net, now, router, node, attempt)
         if not wanted:
             return
         while wanted:
@@ -172,7 +172,7 @@ def give_lanes(net, now, router, node, route, adaptive):
                 if not crowded:
                     break
         attempt += 1
-        if not adaptive:
+        if not rules.adaptive:
             return
 
 
@@ -545,7 +545,7 @@ def _send_forks_last(net, casts, now, router, node):
 
 
 @part_njit()
-def visit_router(net, now, node, route, adaptive):
+def visit_router(net, now, node):
     """Let a router act in a cycle; return whether it must be visited in the next one."""
     rules = net.rules
     router = net.routers[node - len(net.endpoints)]
@@ -564,7 +564,7 @@ def visit_router(net, now, node, route, adaptive):
             if now & 1 == 0:
                 give_forks(net, net.casts, now, router, node)
             if router.waiting:
-                give_lanes(net, now, router, node, route, adaptive)
+                give_lanes(net, now, router, node)
             if now & 1:
                 give_forks(net, net.casts, now, router, node)
         else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
-from weft.kernels.lean import inner_njit, lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.events import ARRIVE, BEGIN, event, push_event, same_until
 from weft.kernels.program.operations import (
     DATA,
@@ -40,13 +40,13 @@ SLACK = 0.1
 BLOCK_SHIFT = 7
 
 
-@inner_njit()
+@part_njit()
 def _queue(ranks, level, op):
     """Return the index of the queue of what an operation sends at present."""
     return level.pairs.pair_of[op] + queue_of(ranks, op) * level.rules.pairs
 
 
-@inner_njit()
+@part_njit()
 def _has_left(ranks, level, op, now):
     """Schedule the arrival of a message that has departed; end its operation unless it is eager."""
     program, latest = ranks.program, level.pairs.latest_ns
@@ -66,7 +66,7 @@ def _has_left(ranks, level, op, now):
         handle_arrival(ranks, op, now, same_until(now))
 
 
-@inner_njit()
+@part_njit()
 def _join(ranks, level, maxmin, penalty, op, now):
     """Append what an operation sends to its queue; if the queue was empty, send it."""
     last = level.pairs.last
@@ -86,7 +86,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
         _serve(ranks, level, maxmin, penalty, op, now)
 
 
-@inner_njit()
+@part_njit()
 def _sort(numbers, begin, end):
     """Sort ``numbers[begin:end]`` in place (Shell's method); most often it is already sorted."""
     ordered = True
@@ -104,7 +104,7 @@ def _sort(numbers, begin, end):
         gap //= 2
 
 
-@inner_njit()
+@part_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
     """Send what the operations of a queue send, from `op` on, until a transfer takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
@@ -137,7 +137,7 @@ def _serve(ranks, level, maxmin, penalty, op, now):
         op = after - 1
 
 
-@inner_njit()
+@part_njit()
 def _start_flow(route, level, maxmin, penalty, op, wire_bytes, now):
     """Start a flow for a message of `wire_bytes`."""
     flows, count = level.flows, level.count
@@ -162,7 +162,7 @@ def _start_flow(route, level, maxmin, penalty, op, wire_bytes, now):
         penalty_add(penalty, slot, route, level.paths.source[route], level.paths.destination[route])
 
 
-@inner_njit()
+@part_njit()
 def _remove_flow(slot, route, level, maxmin, penalty):
     """Remove a flow from the sharing model."""
     if maxmin is not None:
@@ -171,7 +171,7 @@ def _remove_flow(slot, route, level, maxmin, penalty):
         penalty_remove(penalty, slot, level.paths.source[route], level.paths.destination[route])
 
 
-@inner_njit()
+@part_njit()
 def _share(route, level, maxmin, penalty):
     """Compute rates again, and the end of each flow whose rate has changed."""
     flows, count = level.flows, level.count
@@ -217,7 +217,7 @@ def _share(route, level, maxmin, penalty):
         _end_of_block(end, flows.block_end_ns, flows.touched[at])
 
 
-@inner_njit()
+@part_njit()
 def _end_of_block(end_ns, block_end_ns, block):
     soonest = np.inf
     base = block << BLOCK_SHIFT
@@ -226,7 +226,7 @@ def _end_of_block(end_ns, block_end_ns, block):
     block_end_ns[block] = soonest
 
 
-@inner_njit()
+@part_njit()
 def _end_flows(ranks, level, maxmin, penalty, now, until):
     """End the flows departed by `until`, in program order; start the messages behind them."""
     flows, count = level.flows, level.count

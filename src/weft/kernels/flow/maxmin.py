@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.records import counters
 
 #: Sums over the flows of a link. Flows are active at a link unless they are slower than its level.
@@ -59,14 +59,14 @@ INFINITE = np.inf
 DIGITS = 44
 
 
-@lean_njit(inline="always")
+@part_njit()
 def bucket_of_level(queue, link):
     """Return the bucket of a link's key: the leading bits of the key, which keep the order."""
     digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
     return min(max(digits, 0), queue.count.last_bucket)
 
 
-@lean_njit(inline="always")
+@part_njit()
 def queue_link(queue, link, level):
     """Put a link that is not queued into the bucket of a level."""
     queue.key[link] = level
@@ -82,7 +82,7 @@ def queue_link(queue, link, level):
     queue.count.lowest = min(queue.count.lowest, bucket)
 
 
-@lean_njit(inline="always")
+@part_njit()
 def unqueue_link(queue, link):
     """Take a link out of its bucket."""
     follower, previous = queue.after[link], queue.before[link]
@@ -96,7 +96,7 @@ def unqueue_link(queue, link):
     queue.count.queued -= 1
 
 
-@lean_njit(inline="always")
+@part_njit()
 def lowest_bucket(queue):
     """Return the first bucket that is not empty; at least one link must be queued."""
     bucket = queue.count.lowest
@@ -286,7 +286,7 @@ class MaxMinState(NamedTuple):
     count: Any
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _note_dirty(state, link):
     """Put a link on the list of links to revise, unless it is listed."""
     if not state.is_dirty[link]:
@@ -295,7 +295,7 @@ def _note_dirty(state, link):
         state.count.dirty += 1
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _note_touched(state, flow):
     """Put a flow on the list of flows whose rate may have changed, unless it is listed."""
     if not state.is_touched[flow]:
@@ -415,7 +415,7 @@ def maxmin_remove(state, flow):
     state.hops[flow] = 0
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _fitting(state, link):
     """Return the level that fits a link's flows, or a lower level; infinite if not full."""
     sums = state.links[link]
@@ -425,7 +425,7 @@ def _fitting(state, link):
     return INFINITE if sums.rest >= -SAME * state.capacity[link] else 0.0
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _queue_revision(state, link):
     """Queue a link for revision by its level or, if lower, by the level that fits its flows."""
     queue = state.queue

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.flow.contention_steps import added_penalty, demand, full_rate_penalty
-from weft.kernels.lean import lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.records import counters
 
 #: An adapter.
@@ -107,7 +107,7 @@ class PenaltyState(NamedTuple):
     count: Any
 
 
-@lean_njit(inline="always")
+@part_njit()
 def note_sender(state, bit, node):
     """Put an adapter on the list of senders and set the bit, unless the bit is set already.
 
@@ -126,7 +126,7 @@ def note_sender(state, bit, node):
         state.count.senders += 1
 
 
-@lean_njit(inline="always")
+@part_njit()
 def note_receiver(state, bit, node):
     """Put an adapter on the list of receivers and set the bit, unless the bit is set already.
 
@@ -145,12 +145,12 @@ def note_receiver(state, bit, node):
         state.count.receivers += 1
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _differs(a, b):
     return abs(a - b) > SAME * abs(b)
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _put(lists, at, item):
     """Put an item at the front of a list."""
     first = lists.head[at]
@@ -161,7 +161,7 @@ def _put(lists, at, item):
     lists.head[at] = item
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _take(lists, at, item):
     """Remove an item from its list."""
     following, previous = lists.after[item], lists.before[item]
@@ -173,7 +173,7 @@ def _take(lists, at, item):
         lists.head[at] = following
 
 
-@lean_njit(inline="always")
+@part_njit()
 def note_link(state, link):
     """Put a link on the list of links whose level must be computed again, unless it is listed.
 
@@ -333,7 +333,7 @@ def _clear_parallel(state, s):
         flow = state.sent_by.after[flow]
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _part(state, entry):
     """Return the part of a flow's rate that crosses the link of an entry."""
     if len(state.route_share) == 0:
@@ -379,7 +379,7 @@ def _level(state, link):
         level = left / weight
 
 
-@lean_njit(inline="always")
+@part_njit()
 def _own(coefficients, out, added, sender, receiver):
     """Return the penalty of the adapters before back-pressure, relative to the sender's rate.
 

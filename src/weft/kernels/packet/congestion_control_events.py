@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weft.kernels.lean import inner_njit
+from weft.kernels.lean import part_njit
 from weft.kernels.packet.adapter import line_up
 from weft.kernels.packet.calendar import give_slot, mark
 from weft.kernels.packet.congestion_control import (
@@ -14,7 +14,7 @@ from weft.kernels.packet.congestion_control import (
 )
 
 
-@inner_njit()
+@part_njit()
 def _line_up_in_order(net, link, lane, pair, now):
     """Append a queue pair to a lane's queue; if delays end together, order them by number."""
     queue, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
@@ -35,7 +35,7 @@ def _line_up_in_order(net, link, lane, pair, now):
         pairs[before].next = pair
 
 
-@inner_njit()
+@part_njit()
 def happens(net, slot, now):
     """Handle an event of congestion control: NOTICE_TO_SEND, NOTICE_ARRIVED or DELAY_ENDS."""
     packet, adapters, paces = net.calendar.packets[slot], net.adapters, net.control.paces

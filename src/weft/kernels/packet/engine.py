@@ -23,6 +23,7 @@ from weft.kernels.packet.lanes import (
 from weft.kernels.packet.records import NEVER, WAKES
 from weft.kernels.packet.route import route
 from weft.kernels.packet.switch import choose_packet, enqueue, take
+from weft.kernels.parts import call_for_int
 from weft.kernels.program.operations import next_start, program_events, start_ready
 
 # Reasons for which the loop returns.
@@ -41,7 +42,7 @@ ROOM = 16
 
 
 @part_njit()
-def _grant(net, ranks, number, now, sent):
+def _grant(net, ranks, number, now):
     """Grant a packet to link `number` if it can send now, or schedule its wake-up."""
     link, rules, count = net.topology.links[number], net.rules, net.count
     if not link.asking:
@@ -103,7 +104,8 @@ def _grant(net, ranks, number, now, sent):
         hop.front_ps = could if adapter else max(could, net.trace.front_ps[slot])
         count.traced += 1
     if not adapter:
-        sent(net, slot, number, size, now)
+        if rules.sent:
+            call_for_int(rules.sent, (net, rules.kept, slot, number, size, now))
         take(net, slot, until, now)
         if rules.has_control:
             mark_packet(net, slot, number, lane)
@@ -117,96 +119,87 @@ def _grant(net, ranks, number, now, sent):
     push(net.calendar, slot, now + kind.arrival_ps)
 
 
-def loop(choose, arrives, sent):
-    """Return the event loop with the kernels of policies compiled in.
+@lean_njit()
+def run(net, ranks, until, most_events):
+    """Simulate.
 
     Parameters
     ----------
-    choose, arrives, sent
-        Kernels of policies without their argument `kept`; see
-        `weft.sim.packet.policies.policy_registry.PolicyRegistry`.
+    net
+        `weft.kernels.parts.Parts` of a `weft.kernels.packet.net.Net`.
+    ranks
+        Parts of a `weft.kernels.program.state.Ranks`, with times in int64 ps.
+    until
+        Time after which no event is handled, ps.
+    most_events
+        Number of instants (distinct times of events) after which the loop returns.
 
     Returns
     -------
-    kernel
-        ``run(net, ranks, until, most_events)`` simulates and returns DONE (no operations or packets
-        left), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
-        events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
-        without an output link), NO_TRACE (more room for hops is needed), PAUSED (at `until`) or
-        ASKED (`Ranks.asked` is not empty).
-
-        net
-            A `weft.kernels.packet.net.Net`.
-        ranks
-            A `weft.kernels.program.state.Ranks`, with times in int64 ps.
-        until
-            Time after which no event is handled, ps.
-        most_events
-            Number of instants (distinct times of events) after which the loop returns.
+    int
+        DONE (no operations or packets left), MORE (after `most_events` instants), TIME_OUT (at
+        `RULES.max_time_ps`), STUCK (no events, but operations or packets left), NO_ROOM (more slots
+        are needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is
+        needed), PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty).
     """
-
-    @lean_njit()
-    def run(net, ranks, until, most_events):
-        count = net.count
-        calendar = net.calendar
-        instants = 0
-        while True:
-            now = count.now_ps
-            if not count.granting:
-                # (a) packets to route, and links that wake up
-                while next_time(calendar) <= now:
-                    if calendar.state.free < ROOM or net.credits.state.free < ROOM:
-                        return NO_ROOM
-                    slot = pop(calendar)
-                    count.events += 1
-                    packet = calendar.packets[slot]
-                    if packet.lane < WAKES:
-                        happens(net, slot, now)
-                        continue
-                    if packet.lane == WAKES:
-                        link = np.int64(packet.link)
-                        give_slot(calendar, slot)
-                        if net.topology.links[link].wake_at_ps <= now:
-                            net.topology.links[link].wake_at_ps = NEVER
-                        mark(net, link)
-                        continue
-                    if not route(net, slot, now, choose, arrives):
-                        count.fault_row = net.topology.links[packet.link].head_row
-                        count.fault_op = packet.op
-                        return NO_PATH
-                    enqueue(net, slot, now)
-                # (b) events of programs
-                if next_start(ranks, NEVER) <= now:
-                    program_events(ranks, now, now)
-                # (c) operations that have become ready
-                start_ready(ranks, now, now)
-                for index in range(ranks.count.joining):
-                    join(net, ranks, np.int64(ranks.joining[index]), now)
-                ranks.count.joining = 0
-                if ranks.count.asked:
-                    return ASKED
-            # (d) grants
-            while count.due:
-                count.granting = 1
+    count = net.count
+    calendar = net.calendar
+    instants = 0
+    while True:
+        now = count.now_ps
+        if not count.granting:
+            # (a) packets to route, and links that wake up
+            while next_time(calendar) <= now:
                 if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                     return NO_ROOM
-                if len(net.trace.traced) and count.traced == len(net.trace.hops):
-                    return NO_TRACE
-                _grant(net, ranks, lowest_due(net), now, sent)
-            count.granting = 0
-            time = next_start(ranks, next_time(calendar))
-            if time > now:
-                if time == NEVER:
-                    # Puts end at departure, before their packets arrive.
-                    over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
-                    return DONE if over else STUCK
-                if time > net.rules.max_time_ps:
-                    return TIME_OUT
-                if time > until:
-                    return PAUSED
-                if instants >= most_events:
-                    return MORE
-                instants += 1
-                count.now_ps = time
-
-    return run
+                slot = pop(calendar)
+                count.events += 1
+                packet = calendar.packets[slot]
+                if packet.lane < WAKES:
+                    happens(net, slot, now)
+                    continue
+                if packet.lane == WAKES:
+                    link = np.int64(packet.link)
+                    give_slot(calendar, slot)
+                    if net.topology.links[link].wake_at_ps <= now:
+                        net.topology.links[link].wake_at_ps = NEVER
+                    mark(net, link)
+                    continue
+                if not route(net, slot, now):
+                    count.fault_row = net.topology.links[packet.link].head_row
+                    count.fault_op = packet.op
+                    return NO_PATH
+                enqueue(net, slot, now)
+            # (b) events of programs
+            if next_start(ranks, NEVER) <= now:
+                program_events(ranks, now, now)
+            # (c) operations that have become ready
+            start_ready(ranks, now, now)
+            for index in range(ranks.count.joining):
+                join(net, ranks, np.int64(ranks.joining[index]), now)
+            ranks.count.joining = 0
+            if ranks.count.asked:
+                return ASKED
+        # (d) grants
+        while count.due:
+            count.granting = 1
+            if calendar.state.free < ROOM or net.credits.state.free < ROOM:
+                return NO_ROOM
+            if len(net.trace.traced) and count.traced == len(net.trace.hops):
+                return NO_TRACE
+            _grant(net, ranks, lowest_due(net), now)
+        count.granting = 0
+        time = next_start(ranks, next_time(calendar))
+        if time > now:
+            if time == NEVER:
+                # Puts end at departure, before their packets arrive.
+                over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
+                return DONE if over else STUCK
+            if time > net.rules.max_time_ps:
+                return TIME_OUT
+            if time > until:
+                return PAUSED
+            if instants >= most_events:
+                return MORE
+            instants += 1
+            count.now_ps = time

@@ -131,7 +131,5 @@ class Net(NamedTuple):
     #: Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
     best: Any
     loads: Any
-    #: State of the policies; see `weft.sim.packet.policies`.
-    choice: Any
     #: A `weft.kernels.packet.congestion_control.Control`.
     control: Any

@@ -5,6 +5,7 @@ import numpy as np
 from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import BY_PORTS, DIRECT, lane_by_ports, lane_of
 from weft.kernels.packet.congestion_control import BECN
+from weft.kernels.parts import call_for_int
 
 # Kinds of routes: `PACKET.address` is a LID, an index in the source routes, or an endpoint.
 TABLES = 0
@@ -16,7 +17,7 @@ NO_PATH = -1
 
 
 @part_njit()
-def route(net, slot, now, choose, arrives):
+def route(net, slot, now):
     """Set the output link and lane of a packet at the row where it has arrived.
 
     Parameters
@@ -27,8 +28,6 @@ def route(net, slot, now, choose, arrives):
         Slot of the packet.
     now
         Time, ps.
-    choose, arrives
-        Kernels of policies, as for `weft.kernels.packet.engine.loop`.
 
     Returns
     -------
@@ -49,7 +48,9 @@ def route(net, slot, now, choose, arrives):
         packet.address = address + 1
     else:
         goal = np.int64(tables.endpoints[address].row)
-        group = arrives(net, slot, row, goal, now)
+        group = np.int64(DIRECT)
+        if rules.arrives:
+            group = call_for_int(rules.arrives, (net, rules.kept, slot, row, goal, now))
         if group == DIRECT:
             if goal == row:
                 group = np.int64(NO_PATH)
@@ -64,7 +65,11 @@ def route(net, slot, now, choose, arrives):
                 flow -= rules.connections
             if packet.marks & BECN:
                 flow += rules.connections
-            taken = tables.candidates[first + choose(net, slot, row, flow, first, several, now)]
+            at = first
+            if several > 1 or rules.single:
+                packed = (net, rules.kept, slot, row, flow, first, several, now)
+                at += call_for_int(rules.choose, packed)
+            taken = tables.candidates[at]
             link = np.int64(taken.link)
             lane = lane_of(net, slot, row, taken)
     if link < 0:

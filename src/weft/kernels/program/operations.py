@@ -8,7 +8,7 @@ event loop of the flow or packet level moves them to the queue pairs.
 
 import numpy as np
 
-from weft.kernels.lean import inner_njit, lean_njit
+from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.events import (
     ARRIVE,
     BEGIN,
@@ -42,7 +42,7 @@ LOCAL = -1
 NO_ITEM = 2**62
 
 
-@inner_njit()
+@part_njit()
 def freed(ranks, op, for_start, now):
     """Release the operations that depend on the start (`for_start`) or end of an operation."""
     program, pending, count = ranks.program, ranks.pending, ranks.count
@@ -60,7 +60,7 @@ def freed(ranks, op, for_start, now):
                 count.ready_tail += 1
 
 
-@inner_njit()
+@part_njit()
 def ends(ranks, op, now):
     """End an operation."""
     ranks.ended[op] = now
@@ -68,7 +68,7 @@ def ends(ranks, op, now):
     freed(ranks, op, False, now)
 
 
-@inner_njit()
+@part_njit()
 def arrives(ranks, op, now, until):
     """Record the arrival of a message, and end its receive if the receive is posted."""
     ranks.arrived[op] = now
@@ -80,7 +80,7 @@ def arrives(ranks, op, now, until):
         received(ranks, receive, now, until)
 
 
-@inner_njit()
+@part_njit()
 def received(ranks, op, now, until):
     """End a posted receive whose message has arrived, after the processor's overhead."""
     overhead = ranks.rules.overhead
@@ -93,7 +93,7 @@ def received(ranks, op, now, until):
         ends(ranks, op, now)
 
 
-@inner_njit()
+@part_njit()
 def waits(ranks, op, until):
     """Queue an operation if its processor is in use or has a queue; return whether it is queued."""
     busy, queue = ranks.busy_until, ranks.first_waiting
@@ -112,7 +112,7 @@ def waits(ranks, op, until):
     return True
 
 
-@inner_njit()
+@part_njit()
 def takes(ranks, op):
     """Return how long an operation occupies its processor when it starts."""
     kind = ranks.program.kind[op]
@@ -122,7 +122,7 @@ def takes(ranks, op):
     return overhead if kind in (SEND, PUT) else overhead * 0
 
 
-@inner_njit()
+@part_njit()
 def _begins(ranks, op, now, until):
     """Put an operation on the list `Ranks.joining`, or copy its message within the host."""
     program, rules, left = ranks.program, ranks.rules, ranks.left
@@ -149,7 +149,7 @@ def _begins(ranks, op, now, until):
         arrives(ranks, op, now, until)
 
 
-@inner_njit()
+@part_njit()
 def _copying(ranks, size_bytes):
     """Return the duration of a copy within a host, rounded if times are integers."""
     rules = ranks.rules
@@ -159,7 +159,7 @@ def _copying(ranks, size_bytes):
     return ranks.left.dtype.type(lasts)
 
 
-@inner_njit()
+@part_njit()
 def _begins_at(ranks, op, time, now, until):
     """Call `_begins` at `time`; for a message over the network, an adapter's latency later."""
     if ranks.program.route[op] != LOCAL:
@@ -170,7 +170,7 @@ def _begins_at(ranks, op, time, now, until):
         _begins(ranks, op, now, until)
 
 
-@inner_njit()
+@part_njit()
 def _begin_rendezvous(ranks, send, now, until):
     """Begin a rendezvous that needs no request; both send and receive are posted."""
     posted, rules = ranks.posted, ranks.rules
@@ -181,13 +181,13 @@ def _begin_rendezvous(ranks, send, now, until):
     _begins_at(ranks, send, begin, now, until)
 
 
-@inner_njit()
+@part_njit()
 def _needs_request(ranks, send):
     """Return whether a rendezvous needs a request and an answer that cross the network."""
     return ranks.rules.handshake and ranks.program.route[send] != LOCAL
 
 
-@inner_njit()
+@part_njit()
 def queue_of(ranks, op):
     """Return the queue, of those of its pair of ranks, of what an operation sends at present."""
     program, rules = ranks.program, ranks.rules
@@ -197,7 +197,7 @@ def queue_of(ranks, op):
     return rules.data_queue if large and rules.handshake else np.int64(0)
 
 
-@inner_njit()
+@part_njit()
 def handle_arrival(ranks, op, now, until):
     """Handle the arrival of a message, request or answer."""
     sends = ranks.sends
@@ -215,7 +215,7 @@ def handle_arrival(ranks, op, now, until):
     _begins_at(ranks, other, now, now, until)
 
 
-@inner_njit()
+@part_njit()
 def starts(ranks, op, now, until):
     """Start an operation whose predecessors are done and whose processor, if needed, is free."""
     program, rules, posted, sends = ranks.program, ranks.rules, ranks.posted, ranks.sends
@@ -271,7 +271,7 @@ def starts(ranks, op, now, until):
         _begins_at(ranks, op, now + held, now, until)
 
 
-@inner_njit()
+@part_njit()
 def _processor_free(ranks, processor, now, until):
     """Start the first operation that waits for a processor that is free now."""
     busy, queue = ranks.busy_until, ranks.first_waiting
@@ -288,7 +288,7 @@ def _processor_free(ranks, processor, now, until):
         push_event(ranks.heap, busy[rank, cpu], event(FREE_NOW, processor))
 
 
-@inner_njit()
+@part_njit()
 def program_events(ranks, now, until):
     """Handle the events of programs up to `until`, in the order of time, kind and operation."""
     heap, count = ranks.heap, ranks.count
@@ -319,7 +319,7 @@ def program_events(ranks, now, until):
             _begins(ranks, op, now, until)
 
 
-@inner_njit()
+@part_njit()
 def start_ready(ranks, now, until):
     """Start the operations that have become ready, in the order in which they became ready."""
     count = ranks.count
@@ -333,7 +333,7 @@ def start_ready(ranks, now, until):
     count.ready_tail = 0
 
 
-@inner_njit()
+@part_njit()
 def next_start(ranks, never):
     """Return the time of the programs' next event; `never` if there is none."""
     heap, count = ranks.heap, ranks.count

@@ -301,7 +301,7 @@ def _run(
             return net, 0
         until = min(now + REPORT_CYCLES, last)
         until = min(until, measured if now < measured else now + max(measured // 16, 64))
-        why = int(routing.loop(net, None, until))
+        why = routing.loop(net, None, until)
         raise_deferred()
         if why == NO_PACKETS:
             net = with_packets(net)

@@ -413,7 +413,7 @@ def _run(
         began = time.perf_counter()
         try:
             until = min(int(net.count.now) + cycles, last)
-            why = int(routing.loop(net, ranks, until))
+            why = routing.loop(net, ranks, until)
             raise_deferred()
         except KeyboardInterrupt:
             return net, MORE, True

@@ -16,6 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.flow.state import COUNT, RULES, Flows, Level, Paths
 from weft.kernels.flow.state import QueuePairs as Queues
+from weft.kernels.parts import parts
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
@@ -283,7 +284,8 @@ class _State:
             began = time.perf_counter()
             change_ns = np.inf if keyed is None else keyed.next_change_ns
             rules.max_time_ns = min(limit_ns, change_ns)
-            why = kernel.run(self.ranks, self.level, *self.sharing, instants)
+            state = map(parts, (self.ranks, self.level, *self.sharing))
+            why = kernel.run(*state, instants)
             raise_deferred()
             if keyed is not None and why == kernel.ASKED:
                 self._answer(keyed)

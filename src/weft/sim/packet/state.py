@@ -13,6 +13,7 @@ from weft.kernels.packet import calendar, records, view
 from weft.kernels.packet import engine as kernel
 from weft.kernels.packet.lanes import LIMIT_BYTES
 from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Net, Trace
+from weft.kernels.parts import parts
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
@@ -23,7 +24,7 @@ from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork, aligned
-from weft.sim.packet.policies import Policy, choice_of, loop
+from weft.sim.packet.policies import Policy
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
@@ -40,7 +41,8 @@ _IN_BUCKET = 6
 class PacketRunState:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
-    `cut_short` is True if the last step ended before its number of instants.
+    `cut_short` is True if the last step ended before its number of instants; `kept` is the state of
+    the policy's kernels.
     """
 
     net: Net
@@ -50,6 +52,7 @@ class PacketRunState:
     cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
+    kept: Any = None
 
     @classmethod
     def of(
@@ -127,7 +130,6 @@ class PacketRunState:
             due=np.zeros(links, dtype=np.int32),
             best=np.zeros(lanes, dtype=records.BEST),
             loads=np.zeros(64 * network.words, dtype=np.int64),
-            choice=choice_of(policy),
             control=control_state(
                 hardware.congestion_control,
                 hardware.buffer_credits,
@@ -139,6 +141,7 @@ class PacketRunState:
         return cls(
             net=net,
             ranks=ranks,
+            kept=policy.attach(net),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
             keyed=keyed,
@@ -149,7 +152,7 @@ class PacketRunState:
         until, keyed = self.next_look, self.keyed
         if keyed is not None and keyed.next_change_ns < np.inf:
             until = min(until, int(picoseconds(keyed.next_change_ns)))
-        why = loop()(self.net, self.ranks, until, instants)
+        why = int(kernel.run(parts(self.net), parts(self.ranks), until, instants))
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()
@@ -447,7 +450,6 @@ def _rules(
         queues=connections.num_queues,
         connections=max(connections.num_connections, 1),
         pairs=connections.num_pairs,
-        policy=policy.number,
         route_kind=connections.message_routes.kind,
         lane_kind=connections.message_routes.lane_kind,
         is_voq=hardware.queues == "voq",

@@ -1,1 +1,1 @@
-"""Routing functions of the flit level; see `weft.kernels.flit.engine.loop`."""
+"""Routing functions of the flit level; see `weft.sim.flit.routings.routing_registry.Routing`."""

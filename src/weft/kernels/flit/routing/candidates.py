@@ -84,7 +84,7 @@ def set_of(net, packet, row, goal):
 
 @cache
 def route_of(send, pick):
-    """Return the kernel ``route`` of `weft.kernels.flit.engine.loop` with those of a policy."""
+    """Return the kernel ``route`` of a `Routing` with those of a policy."""
 
     def route(net, now, row, lane, packet, attempt):
         if attempt:
@@ -106,7 +106,8 @@ def route_of(send, pick):
         return True
 
     names = [getattr(kernel, "py_func", kernel).__qualname__ for kernel in (send, pick)]
-    route.__qualname__ = "-".join(names)
+    # The disk keeps compiled code by this name.
+    route.__qualname__ = ".".join(["route_of", *names])
     return part_njit()(route)
 
 

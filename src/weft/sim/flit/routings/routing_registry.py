@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
+from numba.types import boolean, int64, none
 
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
-from weft.kernels.flit.engine import loop
+from weft.kernels.flit.engine import run
 from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing.common import nothing
+from weft.kernels.parts import Parts, address_of, parts
+from weft.kernels.program.state import Ranks
 from weft.sim.flit import routing
 from weft.sim.flit.network import Links
 
@@ -28,8 +30,16 @@ class Routing:
     ----------
     name
         Name of the routing, or of the engine of its routes.
-    route, enter, adaptive
-        Kernels, as in `weft.kernels.flit.engine.loop`.
+    route
+        Kernel ``route(net, now, row, lane, packet, attempt)``. For the packet at the front of an
+        input lane it writes `IN_LANE.out` (a lane of the output) and `IN_LANE.allowed`, and returns
+        whether there is such a choice. If the packet gets no lane, it is called again with the next
+        `attempt`, from 0, until it returns False, in every cycle.
+    enter
+        Kernel ``enter(net, now, endpoint, packet)``, called when an endpoint begins to send a
+        packet.
+    adaptive
+        Whether the choice may change; otherwise `route` is called once for a packet and router.
     arrays
         Arrays of the kernels, `FlitNet.routes`.
     remote
@@ -52,15 +62,15 @@ class Routing:
     choices: Choices | None = None
     escapes: bool = False
 
-    @property
-    def loop(self) -> Any:
-        """The loop of the flit level with these kernels."""
-        return _loop(self.route, self.enter, self.adaptive)
-
-
-@cache
-def _loop(route: Any, enter: Any, adaptive: bool) -> Any:
-    return loop(route, enter, adaptive)  # type: ignore[no-untyped-call]
+    def loop(self, net: FlitNet, ranks: Ranks | None, until: int) -> int:
+        """Simulate up to a cycle; see `weft.kernels.flit.engine.run`."""
+        state = Parts(net, hidden="routes")
+        word, net.rules.adaptive = int64, self.adaptive
+        net.rules.route = address_of(self.route, boolean, state.known, word, word, word, word, word)
+        net.rules.enter = 0
+        if self.enter is not nothing:
+            net.rules.enter = address_of(self.enter, none, state.known, word, word, word)
+        return int(run(state, parts(ranks), until))
 
 
 def fixed(arrays: Any) -> Any:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import typeof
+from numba import types
 from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.core.frozen import read_only
-from weft.core.registry import Registry
+from weft.core.registry import Entry, Registry
 from weft.fabrics import Fabric
-from weft.kernels.lean import part_njit
-from weft.kernels.packet.choice import DIRECT
-from weft.kernels.packet.engine import loop as loop_of
+from weft.kernels.packet.net import Net
+from weft.kernels.parts import Parts, address_of, parts
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.keys.run import KeyRules
 
@@ -41,8 +39,8 @@ class Policy:
         Function that makes the state of the policy's kernels for a fabric and its routes.
     keys
         How the policy uses routing keys, None if it uses none.
-    number, kept
-        Number of the policy in the event loop, 0 for routes without a choice, and the state that
+    entry, kept
+        The policy's entry in the registry, None for routes without a choice, and the state that
         `keep` made; `bind` sets both.
     """
 
@@ -51,15 +49,32 @@ class Policy:
     by_intermediates: bool = False
     keep: Keep | None = None
     keys: KeyRules | None = None
-    number: int = 0
+    entry: Entry | None = None
     kept: Any = None
+
+    def attach(self, net: Net) -> Any:
+        """Compile the policy's kernels and store their addresses in `net.rules`.
+
+        Returns
+        -------
+        The kernels' state as they get it, which must live as long as `net` is used.
+        """
+        kept, rules, facts = parts(self.kept), net.rules, self.entry.facts if self.entry else {}
+        rules.kept = kept.block.ctypes.data if kept else 0
+        rules.single = facts.get("single", False)
+        state = [Parts(net).known, kept.known if kept else types.none]
+        word = types.int64
+        for hook, numbers in (("choose", 6), ("arrives", 4), ("sent", 4)):
+            kernel, words = facts.get(hook), [word] * numbers
+            rules[hook] = address_of(kernel, word, *state, *words) if kernel else 0
+        return kept
 
 
 class PolicyRegistry(Registry):
     """Policies by name, each a function of options that returns a `Policy`.
 
-    The facts of an entry are its kernels, compiled by `part_njit` into one loop for all policies.
-    Their argument ``kept`` is the policy's state or None.
+    The facts of an entry are its kernels, compiled by `part_njit`, which the event loop calls by
+    their addresses. Their argument ``kept`` is the policy's state or None.
 
     choose
         ``choose(net, kept, slot, row, flow, first, several, now)`` returns the candidate that the
@@ -75,9 +90,6 @@ class PolicyRegistry(Registry):
     sent
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
-    kept
-        Placeholder for the state in runs of other policies: a tuple of small arrays and records of
-        the types that `Policy.keep` makes. Policies may share a placeholder, and kernels.
     """
 
 
@@ -118,69 +130,9 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
             f"{routes.engine} sends every packet via an intermediate, and policy {entry.name} does "
             "not; expected valiant or ugal"
         )
-    kept = chosen.keep(fabric, routes) if chosen.keep else None
-    expected = entry.facts.get("kept")
-    if typeof(kept) != typeof(expected):
-        raise TypeError(f"policy {entry.name} keeps {typeof(kept)} instead of {typeof(expected)}")
-    return replace(chosen, number=policy.names().index(entry.name) + 1, kept=kept)
-
-
-def choice_of(chosen: Policy) -> tuple[Any, ...]:
-    """Return the states of all policies for the loop, placeholders for all but the chosen one."""
-    own = list(policy)[chosen.number - 1].facts.get("kept") if chosen.kept is not None else None
-    return tuple(chosen.kept if each is own else each for each in _all_kept())
+    return replace(chosen, entry=entry, kept=chosen.keep(fabric, routes) if chosen.keep else None)
 
 
 def fixed(array: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view, which has a distinct type for the compiler."""
     return read_only(np.ascontiguousarray(array).view())
-
-
-def loop() -> Any:
-    """Return the event loop `weft.kernels.packet.engine.loop` for all registered policies."""
-    return _loop(tuple(entry.function for entry in policy))
-
-
-@cache
-def _loop(_policies: tuple[Callable[..., Any], ...]) -> Any:
-    return loop_of(
-        _dispatcher("choose", "slot, row, flow, first, several, now", "0"),
-        _dispatcher("arrives", "slot, row, goal, now", str(DIRECT)),
-        _dispatcher("sent", "slot, link, size, now", "0"),
-    )
-
-
-def _all_kept() -> list[Any]:
-    """Return the placeholder states of all policies, without repetition of shared ones."""
-    kept = (entry.facts.get("kept") for entry in policy)
-    return list({id(each): each for each in kept if each is not None}.values())
-
-
-def _dispatcher(hook: str, arguments: str, otherwise: str) -> Any:
-    """Make the kernel of a hook, which calls the kernel of the run's policy.
-
-    Numba must see the calls of all policies, so the source is generated.
-    """
-    calls: dict[tuple[int, str], list[int]] = {}
-    scope: dict[str, Any] = {"__name__": __name__, "int64": np.int64}
-    indices = {id(each): index for index, each in enumerate(_all_kept())}
-    lines = [f"def {hook}(net, {arguments}):", "    policy = net.rules.policy"]
-    for number, entry in enumerate(policy, start=1):
-        kernel, kept = entry.facts.get(hook), entry.facts.get("kept")
-        if kernel is not None:
-            state = "None" if kept is None else f"net.choice[{indices[id(kept)]}]"
-            calls.setdefault((id(kernel), state), []).append(number)
-            scope[f"of_{calls[id(kernel), state][0]}"] = kernel
-    if hook == "choose":
-        single = [
-            number for number, entry in enumerate(policy, start=1) if entry.facts.get("single")
-        ]
-        others = "".join(f" and policy != {number}" for number in single)
-        lines += [f"    if several == 1{others}:", "        return int64(0)"]
-    for (_, state), numbers in calls.items():
-        lines += [
-            f"    if {' or '.join(f'policy == {number}' for number in numbers)}:",
-            f"        return int64(of_{numbers[0]}(net, {state}, {arguments}))",
-        ]
-    exec("\n".join([*lines, f"    return int64({otherwise})"]), scope)
-    return part_njit()(scope[hook])

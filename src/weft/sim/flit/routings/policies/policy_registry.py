@@ -29,7 +29,7 @@ class FlitPolicy:
     pick, send
         Kernels, as in `weft.kernels.flit.routing.candidates`.
     enter, adaptive
-        As in `weft.kernels.flit.engine.loop`.
+        As in `weft.sim.flit.routings.routing_registry.Routing`.
     via
         Which packets the policy sends via intermediates, if their routes have any.
     turns

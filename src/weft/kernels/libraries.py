@@ -1,0 +1,99 @@
+"""Code of kernels on its way through the compiler: optimised and translated once, not at each call.
+
+Numba optimises each function and translates it to machine code before a caller links it, and does
+both again for the caller, with all that the compiler inlines. Of a function that only kernels
+call, this is the compiler's whole work, repeated at each level of calls and thrown away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite.binding import Linkage
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+
+class _NoEngine:
+    """Stands for the engine that runs machine code, where there is none."""
+
+    def set_env(self, name: str, env: object) -> None:
+        """Do nothing: the callers' code has the variable."""
+
+
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a function that only kernels call: their libraries optimise and translate it."""
+
+    @property
+    def codegen(self) -> Any:
+        """What sets variables of machine code, of which this library has none."""
+        return _NoEngine()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0, Numba's value for a function without machine code."""
+        return 0
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code of a kernel that Python calls, with that of the parts that it calls."""
+
+    def _optimize_final_module(self) -> None:
+        # What no other module can call may be inlined and removed as LLVM sees fit.
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr and function.name.startswith("_ZN"):
+                function.linkage = Linkage.internal
+        self._optimize()
+
+    def _optimize(self) -> None:
+        super()._optimize_final_module()
+
+
+class LeanLibrary(KernelLibrary):
+    """Code of a kernel that counts no references: one pass of optimisation is enough."""
+
+    def _optimize(self) -> None:
+        # Numba's first pass inlines calls for the removal of counts of references.
+        passes, builder = self._codegen._module_pass_manager()
+        with self._recorded_timings.record("Module passes", builder):
+            passes.run(self._final_module, builder)
+
+
+class _Pipeline(Compiler):  # type: ignore[misc]
+    """Numba's compiler with a library of another class."""
+
+    library_class: type[JITCodeLibrary]
+
+    def define_pipelines(self) -> Any:
+        """Return Numba's pipelines."""
+        if self.state.library is None:
+            codegen = self.state.targetctx.codegen()
+            library = self.library_class(codegen, self.state.func_id.func_qualname)
+            library.enable_object_caching()
+            self.state.library = library
+        return super().define_pipelines()
+
+
+class PartCompiler(_Pipeline):
+    """Compiler of functions that only kernels call."""
+
+    library_class = PartLibrary
+
+
+class KernelCompiler(_Pipeline):
+    """Compiler of kernels that Python calls."""
+
+    library_class = KernelLibrary
+
+
+class LeanCompiler(_Pipeline):
+    """Compiler of kernels that count no references."""
+
+    library_class = LeanLibrary
