@@ -1,5 +1,6 @@
 # make demo    install weft into .venv and compare routing engines on a fabric; open the report
 # make test    install what the tests need and run all of them
+# make wheel   build a wheel that contains the compiled kernels
 # Both start from a Debian 12 with python3, python3-venv and make.
 
 PYTHON ?= python3
@@ -9,12 +10,12 @@ OUT ?= out
 FABRIC ?= examples/cluster.ibnetdiscover
 NAMES ?=
 WORKERS ?= auto
-CODE := src tests benchmarks examples docs/*.py docs/gallery scripts/mutate.py
+CODE := src tests benchmarks examples docs/*.py docs/gallery scripts/*.py
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint unit docs validate bench system clean
+.PHONY: demo test lint unit docs validate bench system wheel clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +59,11 @@ validate: $(VENV)/.tested
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks
+
+# A wheel for this version of Python with compiled kernels, in dist/.
+wheel: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --only-binary :all: wheel
+	$(BIN)/python scripts/build_wheel.py dist
 
 clean:
 	rm -rf $(VENV) $(OUT) docs/_build docs/auto_gallery docs/reference

@@ -22,7 +22,7 @@ from numba.extending import is_jitted
 
 import weft.kernels
 from weft.cli import common
-from weft.kernels import cache
+from weft.kernels import bundle, cache
 
 #: A package of two kernels: `outer` depends on all modules, `apart` only on its own.
 MINI = {
@@ -98,6 +98,41 @@ def result(process: subprocess.Popen[str]) -> Any:
 @pytest.fixture
 def mini(tmp_path: Path) -> Mini:
     return Mini(tmp_path)
+
+
+#: Uses the kernels of a folder as those of a wheel, and prints why they do not fit.
+AS_WHEEL = """
+import pathlib, sys
+from weft.kernels import bundle
+bundle.FOLDER = pathlib.Path("wheel")
+print(bundle.why_not(), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(bool(bundle.missing_features()), reason=f"needs {bundle.PROCESSOR}")
+def test_kernels_of_a_wheel_are_loaded_where_they_fit(tmp_path: Path) -> None:
+    mini = Mini(tmp_path)
+    mini.use("-B", NUMBA_CPU_NAME=bundle.PROCESSOR, NUMBA_CPU_FEATURES="")
+    wheel = tmp_path / "wheel"
+    (mini.folder / "__pycache__").rename(wheel)
+
+    def use(**needs: str) -> tuple[Any, str]:
+        text = json.dumps(bundle.built_for() | needs)
+        (wheel / bundle.TARGET).write_text(text)
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", AS_WHEEL + USE], cwd=tmp_path, text=True, check=True,
+            capture_output=True,
+            env={name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+        )  # fmt: skip
+        return json.loads(done.stdout), done.stderr.strip()
+
+    expected = {"outer": 110, "apart": -3}
+    assert use() == ([expected, {"outer": 1, "apart": 1}], "")
+    assert not mini.files()
+    compiled, why = use(numpy="1.0")
+    assert compiled == [expected, {"outer": 0, "apart": 0}]
+    assert why == f"those of the wheel are for numpy 1.0, and here is {np.__version__}"
+    assert len(mini.files()) == 2
 
 
 def test_an_edit_recompiles_only_kernels_that_depend_on_it(mini: Mini) -> None:

@@ -151,8 +151,12 @@ class _CompileWatch:
         """Print once that kernels are being compiled."""
         if not self.announced:
             self.announced = True
+            from weft.kernels.bundle import why_not
+
+            reason = f" ({why_not()})" if why_not() else ""
             print(
-                "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all",
+                f"weft: compiling kernels{reason}, once for this kind of run; 'weft warmup' "
+                "compiles all",
                 file=sys.stderr,
             )
 
