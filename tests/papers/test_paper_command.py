@@ -102,7 +102,7 @@ def test_options_reach_the_study(
     ("words", "says"),
     [
         (("myri",), "unknown paper 'myri'; expected one of contention-model, kns-infiniband,"),
-        (("kns", "--level", "flwo"), "--level: 'flwo' does not fit: expected packet or flow (did"),
+        (("kns", "--level", "flwo"), "--level: 'flwo' does not fit: expected 'packet' or 'flow'"),
         (("kns", "--ranks-per-node", "1,x"), "--ranks-per-node: 'x' does not fit: expected a whol"),
         (("kns", "--ful"), "weft paper kns has no option '--ful' (did you mean '--full'?)"),
         (("kns", "all"), "weft paper kns: unexpected argument 'all'"),

@@ -150,7 +150,7 @@ class Program:
         sys.setprofile(None)
         time.sleep(60)
 
-app.program = lambda words: Program()
+app.program = lambda words, known: Program()
 sys.exit(app.run([]))
 """
 
