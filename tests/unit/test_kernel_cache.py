@@ -100,6 +100,20 @@ def mini(tmp_path: Path) -> Mini:
     return Mini(tmp_path)
 
 
+def test_fingerprints_do_not_depend_on_what_was_imported_before() -> None:
+    text = (
+        "from weft.kernels.cache import fingerprint\nfrom weft.kernels.packet.engine import run\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", f"import {first}\n{text}"],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for first in ("numba", "numba.types", "weft.cli.warmup")
+    }  # fmt: skip
+    assert len(found) == 1
+
+
 #: Uses the kernels of a folder as those of a wheel, and prints why they do not fit.
 AS_WHEEL = """
 import pathlib, sys

@@ -405,7 +405,8 @@ def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]
     if kind in _PLAIN or isinstance(value, frozenset):
         return constant_text(value)
     if isinstance(value, types.ModuleType):
-        return f"module {value.__name__}"
+        # Which of the names of a module Numba gives depends on what was imported before.
+        return f"module {value.__name__.rpartition('.')[2]}"
     if isinstance(value, np.ndarray):
         return f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, enum.Enum):

@@ -84,7 +84,7 @@ def _words(kind: Any) -> int:
     raise TypeError(f"no part of a kernel's state can be {kind}")
 
 
-class Parts:
+class StateParts:
     """The parts of a named tuple, as a kernel gets them; keeps its arrays alive.
 
     Parameters
@@ -101,7 +101,7 @@ class Parts:
     def __init__(self, state: Any, hidden: str | None = None):
         self.state, self.inner, own = state, None, {}
         if hidden is not None:
-            self.inner = Parts(getattr(state, hidden))
+            self.inner = StateParts(getattr(state, hidden))
             own = {hidden: self.inner.block.ctypes.data}
         inner = None if self.inner is None else self.inner._numba_type_
         seen = typeof(state if hidden is None else state._replace(**{hidden: None}))
@@ -116,8 +116,8 @@ def _type_of(kind: Any, hidden: str | None, known: PartsType | None) -> PartsTyp
 
 
 def parts(state: Any) -> Any:
-    """Return `Parts` of a named tuple; None for None."""
-    return None if state is None else Parts(state)
+    """Return `StateParts` of a named tuple; None for None."""
+    return None if state is None else StateParts(state)
 
 
 def _block(state: dict[str, Any]) -> Iterator[int]:
@@ -175,7 +175,7 @@ def call_for_none(typing_context, address, arguments):
 def _call(result, arguments):
     """Return the signature and the generator of a call with Numba's convention.
 
-    Parts, addresses and integers are one word each, whose types the call need not know.
+    StateParts, addresses and integers are one word each, whose types the call need not know.
     """
     wide = (PartsType, types.NoneType)
     if not all(isinstance(each, wide) or each == types.int64 for each in arguments):

@@ -90,7 +90,7 @@ def run(net, ranks, until):
     Parameters
     ----------
     net
-        `weft.kernels.parts.Parts` of a `FlitNet`, with `routes` hidden.
+        `weft.kernels.parts.StateParts` of a `FlitNet`, with `routes` hidden.
     ranks
         None, or parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.
     until

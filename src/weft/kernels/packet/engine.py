@@ -126,9 +126,9 @@ def run(net, ranks, until, most_events):
     Parameters
     ----------
     net
-        `weft.kernels.parts.Parts` of a `weft.kernels.packet.net.Net`.
+        `weft.kernels.parts.StateParts` of a `weft.kernels.packet.net.Net`.
     ranks
-        Parts of a `weft.kernels.program.state.Ranks`, with times in int64 ps.
+        StateParts of a `weft.kernels.program.state.Ranks`, with times in int64 ps.
     until
         Time after which no event is handled, ps.
     most_events

@@ -14,7 +14,7 @@ from weft.core.frozen import read_only
 from weft.kernels.flit.engine import run
 from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing.common import nothing
-from weft.kernels.parts import Parts, address_of, parts
+from weft.kernels.parts import StateParts, address_of, parts
 from weft.kernels.program.state import Ranks
 from weft.sim.flit import routing
 from weft.sim.flit.network import Links
@@ -64,7 +64,7 @@ class Routing:
 
     def loop(self, net: FlitNet, ranks: Ranks | None, until: int) -> int:
         """Simulate up to a cycle; see `weft.kernels.flit.engine.run`."""
-        state = Parts(net, hidden="routes")
+        state = StateParts(net, hidden="routes")
         word, net.rules.adaptive = int64, self.adaptive
         net.rules.route = address_of(self.route, boolean, state.known, word, word, word, word, word)
         net.rules.enter = 0

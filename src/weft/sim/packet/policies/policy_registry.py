@@ -15,7 +15,7 @@ from weft.core.frozen import read_only
 from weft.core.registry import Entry, Registry
 from weft.fabrics import Fabric
 from weft.kernels.packet.net import Net
-from weft.kernels.parts import Parts, address_of, parts
+from weft.kernels.parts import StateParts, address_of, parts
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.keys.run import KeyRules
 
@@ -62,7 +62,7 @@ class Policy:
         kept, rules, facts = parts(self.kept), net.rules, self.entry.facts if self.entry else {}
         rules.kept = kept.block.ctypes.data if kept else 0
         rules.single = facts.get("single", False)
-        state = [Parts(net).known, kept.known if kept else types.none]
+        state = [StateParts(net).known, kept.known if kept else types.none]
         word = types.int64
         for hook, numbers in (("choose", 6), ("arrives", 4), ("sent", 4)):
             kernel, words = facts.get(hook), [word] * numbers
