@@ -24,15 +24,15 @@ PROCESSOR = "x86-64-v3"
 FEATURES = "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave"
 
 
-def built_for(processor: str = PROCESSOR) -> dict[str, str]:
-    """Return what kernels need that are compiled by this Python for a processor."""
+def built_for() -> dict[str, str]:
+    """Return what the kernels need that this Python compiles for `PROCESSOR`."""
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
         "numpy": np.__version__,
         "system": llvm.get_process_triple(),
-        "processor": processor,
+        "processor": PROCESSOR,
     }
 
 

@@ -93,7 +93,7 @@ def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **op
 
 
 class _Collector(event.Listener):  # type: ignore[misc]
-    """Suspends Python's collector of garbage, a sixth of the compiler's time, while it compiles."""
+    """Suspends garbage collection, up to a tenth of the time, while Numba compiles."""
 
     depth = 0
     resume = False

@@ -259,6 +259,6 @@ def _attribute(context, builder, kind, address, name):
 @cache
 def _lowering() -> str:
     """Return a digest of what this module compiles, which no other fingerprint contains."""
-    functions = (_attribute, _call, _words)
+    functions = (_attribute, _call, _unbox, _words)
     text = "".join(described(each.__code__, each.__doc__, set()) for each in functions)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -96,7 +96,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return taken
 
 
-@policy("adaptive", choose=choose, kept=_kept("both", 0.0, 1, 1))
+@policy("adaptive", choose=choose)
 def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) -> Policy:
     """Each packet takes the candidate with the least load at its current switch.
 

@@ -99,13 +99,6 @@ class Conga(NamedTuple):
     uplink: Any
 
 
-#: Placeholder for the state in runs of other policies.
-NOTHING_KEPT = Conga(
-    record(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
-    np.zeros(1, ESTIMATE), fixed(np.zeros(1, np.int16)),
-)  # fmt: skip
-
-
 #: Feedback tag of a packet without feedback.
 NO_TAG = 255
 
@@ -333,7 +326,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return taken
 
 
-@policy("conga", choose=choose, single=True, arrives=arrives, sent=sent, kept=NOTHING_KEPT)
+@policy("conga", choose=choose, single=True, arrives=arrives, sent=sent)
 def conga(
     *,
     gap: Nanoseconds = 500_000.0,

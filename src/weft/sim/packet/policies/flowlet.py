@@ -92,7 +92,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return taken
 
 
-@policy("flowlet", choose=choose, kept=remembered(0, 1, 1))
+@policy("flowlet", choose=choose)
 def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
     """Packets in close succession take the same candidate; after a gap, a new candidate is drawn.
 

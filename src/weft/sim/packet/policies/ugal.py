@@ -46,7 +46,7 @@ class Detours(NamedTuple):
     links_to: Any
 
 
-#: Placeholder for the state in runs of other policies.
+#: The state without any intermediates.
 NO_DETOURS = Detours(
     record(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
     fixed(np.zeros((1, 1), np.uint8)),
@@ -121,7 +121,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return least_loaded(net, kept.rules.by, slot, row, first, several, now)
 
 
-@policy("valiant", choose=drawn, arrives=arrives, kept=NO_DETOURS)
+@policy("valiant", choose=drawn, arrives=arrives)
 def valiant() -> Policy:
     """Each packet takes a path via a random intermediate, over random candidates.
 
@@ -132,7 +132,7 @@ def valiant() -> Policy:
     return Policy(reorders=True, by_intermediates=True, keep=_towards)
 
 
-@policy("ugal", choose=choose, arrives=arrives, kept=NO_DETOURS)
+@policy("ugal", choose=choose, arrives=arrives)
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """Each packet takes the minimal path or a path via a random intermediate, depending on loads.
 
