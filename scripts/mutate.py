@@ -27,72 +27,75 @@ ROOT = Path(__file__).parents[1]
 #: Source files -> tests that should fail after a change in them, the fastest first.
 TARGETS = {
     "kernels/packet/*.py": (
-        "tests/unit/test_packet_closed_forms.py tests/unit/test_packet_shares.py "
-        "tests/unit/test_lane_arbitration.py tests/reference/test_packet_twin.py "
+        "tests/sim/test_packet_closed_forms.py tests/sim/test_packet_shares.py "
+        "tests/sim/test_lane_arbitration.py tests/reference/test_packet_twin.py "
         "tests/reference/test_packet_policy_twins.py "
-        "tests/reference/test_congestion_control_twin.py tests/unit/test_packet_policies.py"
+        "tests/reference/test_congestion_control_twin.py tests/sim/test_packet_policies.py"
     ),
     "sim/packet/policies/*.py": (
-        "tests/unit/test_packet_policies.py tests/reference/test_packet_policy_twins.py "
+        "tests/sim/test_packet_policies.py tests/reference/test_packet_policy_twins.py "
         "tests/reference/test_packet_twin.py"
     ),
     "kernels/program/*.py": (
-        "tests/unit/test_workload_operations.py tests/unit/test_flow.py "
-        "tests/unit/test_flow_order.py tests/unit/test_flow_processors.py "
+        "tests/workload/test_workload_operations.py tests/sim/test_flow.py "
+        "tests/sim/test_flow_order.py tests/sim/test_flow_processors.py "
         "tests/reference/test_flow_twin.py tests/reference/test_order_twins.py "
-        "tests/unit/test_workload*.py tests/reference/test_packet_twin.py"
+        "tests/workload/test_workload*.py tests/reference/test_packet_twin.py"
     ),
     "kernels/flow/*.py": (
         "tests/reference/test_maxmin_twin.py tests/reference/test_penalty_twin.py "
         "tests/reference/test_contention_twin.py tests/reference/test_contention_times_twin.py "
-        "tests/reference/test_flow_twin.py tests/unit/test_flow*.py "
-        "tests/unit/test_contention_graph.py tests/unit/test_penalty_sharing.py"
+        "tests/reference/test_flow_twin.py tests/sim/test_flow*.py "
+        "tests/sim/test_contention_graph.py tests/sim/test_penalty_sharing.py"
     ),
     "kernels/routing/*.py": (
         "tests/reference/test_routing_twins.py tests/reference/test_balance_twins.py "
         "tests/reference/test_ftree_twin.py tests/reference/test_hdor_twin.py "
         "tests/reference/test_torus_twins.py tests/reference/test_dor_twin.py "
         "tests/reference/test_lanes_twins.py tests/reference/test_nue_twin.py "
-        "tests/unit/test_validator.py tests/unit/test_path_routes.py tests/unit/test_nue.py "
-        "tests/unit/test_hdor.py tests/unit/test_torus_2qos.py tests/unit/test_lanes.py "
-        "tests/unit/test_tree_descent.py tests/reference/test_order_twins.py"
+        "tests/routing/test_validator.py tests/routing/test_path_routes.py "
+        "tests/routing/test_nue.py "
+        "tests/routing/test_hdor.py tests/routing/test_torus_2qos.py tests/routing/test_lanes.py "
+        "tests/kernels/test_tree_descent.py tests/reference/test_order_twins.py"
     ),
     "kernels/routes/*.py": (
-        "tests/unit/test_metrics.py tests/reference/test_deadlock_twin.py "
+        "tests/sim/test_metrics.py tests/reference/test_deadlock_twin.py "
         "tests/reference/test_multipath_twin.py tests/reference/test_phase_twins.py "
-        "tests/unit/test_path_routes.py tests/unit/test_validator.py tests/unit/test_phases.py "
-        "tests/reference/test_routing_twins.py tests/unit/test_static_workload.py "
-        "tests/unit/test_multipath_loads.py"
+        "tests/routing/test_path_routes.py tests/routing/test_validator.py "
+        "tests/sim/test_phases.py "
+        "tests/reference/test_routing_twins.py tests/sim/test_static_workload.py "
+        "tests/sim/test_multipath_loads.py"
     ),
     "routing/engines/*.py": (
-        "tests/unit/test_routing.py tests/unit/test_dor.py tests/unit/test_dnup.py "
-        "tests/unit/test_ftree.py tests/unit/test_hdor.py tests/unit/test_nue.py "
-        "tests/unit/test_lanes.py tests/unit/test_torus_2qos.py tests/unit/test_torus_conf.py "
-        "tests/unit/test_path_routes.py tests/unit/test_phases.py tests/reference/test_*twin*.py "
+        "tests/routing/test_routing.py tests/routing/test_dor.py tests/routing/test_dnup.py "
+        "tests/routing/test_ftree.py tests/routing/test_hdor.py tests/routing/test_nue.py "
+        "tests/routing/test_lanes.py tests/routing/test_torus_2qos.py "
+        "tests/routing/test_torus_conf.py "
+        "tests/routing/test_path_routes.py tests/sim/test_phases.py tests/reference/test_*twin*.py "
         "tests/contract/test_engine_contract.py"
     ),
     "routing/validation/*.py": (
-        "tests/unit/test_validator.py tests/unit/test_deadlock_cycle.py "
-        "tests/reference/test_deadlock_twin.py tests/unit/test_phases.py "
-        "tests/unit/test_path_routes.py tests/reference/test_routing_twins.py"
+        "tests/routing/test_validator.py tests/sim/test_deadlock_cycle.py "
+        "tests/reference/test_deadlock_twin.py tests/sim/test_phases.py "
+        "tests/routing/test_path_routes.py tests/reference/test_routing_twins.py"
     ),
     "fabrics/formats/*.py": (
-        "tests/unit/test_formats*.py tests/unit/test_load.py "
+        "tests/fabrics/test_formats*.py tests/fabrics/test_load.py "
         "tests/property/test_formats_property.py"
     ),
-    "opensm/files/*.py": (
-        "tests/unit/test_opensm*.py tests/unit/test_subnet_folder.py "
-        "tests/unit/test_subnet_osmlog.py tests/unit/test_torus_conf.py "
+    "routing/opensm/*.py": (
+        "tests/routing/test_opensm*.py tests/routing/test_subnet_folder.py "
+        "tests/routing/test_subnet_osmlog.py tests/routing/test_torus_conf.py "
         "tests/property/test_opensm_files_property.py tests/oracle/test_opensm_files.py "
         "tests/oracle/test_audit.py tests/oracle/test_export.py"
     ),
     "workload/formats/*.py": (
-        "tests/unit/test_workload_files.py tests/unit/test_workload_tit.py "
-        "tests/unit/test_convert_workloads.py tests/property/test_workload_files_property.py"
+        "tests/workload/test_workload_files.py tests/workload/test_workload_tit.py "
+        "tests/cli/test_convert_workloads.py tests/property/test_workload_files_property.py"
     ),
     "workload/trace/*.py": (
-        "tests/unit/test_trace_programs.py tests/unit/test_trace_errors.py "
-        "tests/unit/test_trace_commands.py tests/property/test_trace_property.py"
+        "tests/workload/test_trace_programs.py tests/workload/test_trace_errors.py "
+        "tests/workload/test_trace_commands.py tests/property/test_trace_property.py"
     ),
 }  # fmt: skip
 #: Time limit of a mutant's tests in s, which detects endless loops.

@@ -12,7 +12,7 @@ import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 from tests.reference.ftree import FatTree
 from tests.reference.test_ftree_twin import messy_tree
-from tests.unit.test_ftree import leaf_to_leaf
+from tests.routing.test_ftree import leaf_to_leaf
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[2]
 #: The twins of all levels, and runs with all policies, congestion control and routing keys.
 TESTS = (
     "tests/reference",
-    "tests/unit/test_congestion_control.py",
-    "tests/unit/test_flit_routings.py",
-    "tests/unit/test_key_alternatives.py",
-    "tests/unit/test_key_scheduler.py",
-    "tests/unit/test_packet_policies.py",
+    "tests/sim/test_congestion_control.py",
+    "tests/sim/test_flit_routings.py",
+    "tests/sim/test_key_alternatives.py",
+    "tests/sim/test_key_scheduler.py",
+    "tests/sim/test_packet_policies.py",
 )
 #: Fails where bounds are not checked.
 CHECK = """

@@ -283,7 +283,7 @@ def test_cores_are_at_least_one_and_at_most_those_of_the_machine() -> None:
 #: Program that signals its process group after the first task, as terminals and batch systems do.
 SIGNALLED = """
 import os, signal, sys
-from tests.unit.test_pool import linger
+from tests.core.test_pool import linger
 from weft.core.signals import ended_by, stoppable
 from weft.core.pool import run_all
 

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.packet_states import slot_run
-from tests.unit.test_deadlock_cycle import state
+from tests.sim.test_deadlock_cycle import state
 
 from weft.core.columns import Column
 from weft.core.errors import InputError

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from tests.unit.test_formats_opensm_subnet import end
+from tests.fabrics.test_formats_opensm_subnet import end
 
 from weft.core.errors import InputError
 from weft.fabrics.formats import ibnetdiscover

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.test_report_html import HOSTILE, Document, unpacked, with_hostile_names
+from tests.report.test_report_html import HOSTILE, Document, unpacked, with_hostile_names
 
 from weft.core.errors import InputError
 from weft.fabrics.topology import build

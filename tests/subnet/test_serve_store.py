@@ -366,7 +366,7 @@ def test_a_new_store_on_a_full_disk_is_refused_and_begins_when_there_is_space(
     tmp_path: Path,
 ) -> None:
     program = (
-        "import resource, sys; from tests.unit.test_serve_store import opened\n"
+        "import resource, sys; from tests.subnet.test_serve_store import opened\n"
         "from pathlib import Path; from weft.core.errors import InputError\n"
         "for size in sys.argv[2:]:\n"
         "  resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), -1))\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.test_report_html import HOSTILE, Document, unpacked
+from tests.report.test_report_html import HOSTILE, Document, unpacked
 
 import weft
 from weft.core.errors import InputError

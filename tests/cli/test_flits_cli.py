@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from tests.unit.test_booksim import TORUS
+from tests.sim.test_booksim import TORUS
 
 import weft
 from weft import Load, Router

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.cli.test_simulate_packets_cli import cells
 from tests.simulate_runs import TREE, experiment, run
-from tests.unit.test_simulate_packets_cli import cells
 
 import weft
 from weft import Router
