@@ -60,18 +60,9 @@ class Allocation:
 class IsolatedJobs:
     """The hosts and cables of a tree that no job has yet.
 
-    Parameters
-    ----------
-    fabric
-        A complete tree with at most three levels of switches, without parallel cables and with at
-        least as many cables upwards as downwards at each switch.
-    method
-        ``jigsaw`` or ``laas``.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not such a tree, or a host has several ports.
+    `fabric`: a complete tree with at most three levels of switches, without parallel cables and
+    with at least as many cables upwards as downwards at each switch. `method`: ``jigsaw`` or
+    ``laas``.
     """
 
     def __init__(self, fabric: Fabric, method: Isolation) -> None:
@@ -372,15 +363,7 @@ def isolated_allocations(
 
     The hosts determine the links, because each job gets the lowest links that are free.
 
-    Parameters
-    ----------
-    fabric, method
-        As for `IsolatedJobs`.
-
-    Raises
-    ------
-    NotApplicable
-        If the earlier jobs leave a job no links of its own; the message has its number.
+    `fabric`, `method`: as for `IsolatedJobs`.
     """
     state = IsolatedJobs(fabric, method)
     result = []
@@ -405,15 +388,7 @@ def isolated_routes(
     second-level switch, and the index of that leaf in its pod selects the spine. Hosts of different
     jobs have no route.
 
-    Parameters
-    ----------
-    fabric, jobs, method
-        As for `isolated_allocations`.
-
-    Raises
-    ------
-    NotApplicable
-        As `isolated_allocations`, or if there are too many hosts for source routes.
+    `fabric`, `jobs`, `method`: as for `isolated_allocations`.
     """
     check_pairs(fabric)
     clos = find_folded_clos(fabric)

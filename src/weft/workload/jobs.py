@@ -93,24 +93,12 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     host list, numbers) is refused if it names a host in use. With ``share``, every job is placed as
     if it were alone.
 
-    Parameters
-    ----------
-    jobs
-        Jobs, in the order of their placement.
-    fabric
-        Fabric on which the jobs run.
-    overlap
-        ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
+    `jobs`: jobs, in the order of their placement. `fabric`: fabric on which the jobs run.
+    `overlap`: ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
 
-    Returns
-    -------
-    JobMix
-        The jobs as one workload; a single job keeps its communicators and phases.
+    Returns the jobs as one workload; a single job keeps its communicators and phases.
 
-    Raises
-    ------
-    NotApplicable
-        When the fabric lacks what a placement needs, such as coordinates.
+    Raises `NotApplicable` when the fabric lacks what a placement needs, such as coordinates.
     """
     placed = place_jobs(jobs, fabric, overlap=overlap)
     counts = [job.workload.num_ranks for job in jobs]
@@ -138,15 +126,9 @@ def place_jobs(
 
     Only the numbers of ranks and operations of the workloads are used.
 
-    Returns
-    -------
-    list of ndarray
-        int32 [ranks] for each job.
+    Returns int32 [ranks] for each job.
 
-    Raises
-    ------
-    InputError, NotApplicable
-        In the cases of `combine`.
+    Raises `InputError`, `NotApplicable` in the cases of `combine`.
     """
     check_fabric(fabric)
     if overlap not in _OVERLAPS:

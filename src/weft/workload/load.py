@@ -83,12 +83,7 @@ def load_workload(
 def check_workload(spec: str, options: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Refuse the spec of a workload that is wrong for every number of ranks; make no workload.
 
-    Parameters
-    ----------
-    spec
-        The spec; not the name of a file.
-    options
-        As in `load_workload`.
+    `spec`: the spec; not the name of a file. `options`: as in `load_workload`.
     """
     name = _known(spec)
     if name in application:

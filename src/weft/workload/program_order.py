@@ -19,10 +19,7 @@ _ROOM = 256
 class Rows:
     """Table to which rows are appended, one or many at a time.
 
-    Parameters
-    ----------
-    columns
-        Name and dtype of each column.
+    `columns`: name and dtype of each column.
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any]]):

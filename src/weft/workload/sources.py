@@ -94,12 +94,8 @@ def open_loop(
 ) -> Workload:
     """Generate the transfers of independent sources at an offered load, as one job.
 
-    Parameters
-    ----------
-    num_ranks, rate_gbps, duration_ns, warmup_ns, seed
-        As in `open_loop_jobs`, which also describes the result and the errors.
-    spec, **traffic_of_job
-        As in `OpenLoop`.
+    The options of a job are those of `OpenLoop`, the rest and the result are as in
+    `open_loop_jobs`.
     """
     job = OpenLoop(spec, **traffic_of_job)
     return open_loop_jobs(
@@ -119,36 +115,20 @@ def open_loop_jobs(
 ) -> Workload:
     """Generate the transfers of several jobs with independent sources.
 
-    Parameters
-    ----------
-    num_ranks
-        Number of ranks, which the jobs may share.
-    jobs
-        The traffic of each job; names differ.
-    rate_gbps
-        Rate at a load of 1, such as the rate of an adapter's link.
-    duration_ns
-        Time for which sources issue transfers after the warm-up, as a number of ns or text such as
-        ``1ms``.
-    warmup_ns
-        Transfers issued before this time are in the phase ``warm-up``, later ones in ``measured``.
-    seed
-        Seed of intervals, sizes, choices among flows, and choices between reads and writes; jobs
-        have independent draws.
+    - `num_ranks`: number of ranks, which the jobs may share.
+    - `jobs`: the traffic of each job; names differ.
+    - `rate_gbps`: rate at a load of 1, such as the rate of an adapter's link.
+    - `duration_ns`: time for which sources issue transfers after the warm-up, as a number of ns or
+      text such as ``1ms``.
+    - `warmup_ns`: transfers issued before this time are in the phase ``warm-up``, later ones in
+      ``measured``.
+    - `seed`: seed of intervals, sizes, choices among flows, and choices between reads and writes;
+      jobs have independent draws.
 
-    Returns
-    -------
-    Workload
-        Puts with release times, which ascend within a rank, and reads. A read is a send (the
-        request) with a release time, its receive, and a put that waits for the receive. Requests
-        and their receives are in the phase ``requests``. The phases of a job with a name are called
-        ``name: measured`` and so on.
-
-    Raises
-    ------
-    NotApplicable
-        When a pattern does not exist for its number of ranks, or there would be more than
-        `MAX_MESSAGES` messages.
+    Returns puts with release times, which ascend within a rank, and reads. A read is a send (the
+    request) with a release time, its receive, and a put that waits for the receive. Requests and
+    their receives are in the phase ``requests``. The phases of a job with a name are called ``name:
+    measured`` and so on.
     """
     duration, warmup = (
         _parsed(name, value, parse_duration_ns)

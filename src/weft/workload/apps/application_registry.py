@@ -94,13 +94,7 @@ def at_least(least: int, **options: float | None) -> None:
 
 
 def check_messages(num_ranks: int, messages: float) -> None:
-    """Refuse more messages than fit in memory or can be built within minutes.
-
-    Raises
-    ------
-    NotApplicable
-        If there are more than `MAX_MESSAGES` messages, or more than `MAX_STEPS` per rank.
-    """
+    """Refuse more messages than fit in memory or can be built within minutes."""
     if messages > num_ranks * float(MAX_STEPS):
         raise NotApplicable(
             f"each of {num_ranks} ranks sends {messages / num_ranks:,.0f} messages; at most "
@@ -160,16 +154,9 @@ def alltoallv(
 ) -> None:
     """Add an MPI_Alltoallv within each of several disjoint groups of ranks.
 
-    Parameters
-    ----------
-    builder
-        Builder of the workload to extend.
-    groups
-        int64 [groups, members], ranks of each group.
-    size_bytes
-        int64 [groups, senders, receivers], bytes that each member sends to each member.
-    algorithm
-        Algorithm of the collective; if left out, the one that MPICH selects.
+    `groups` [groups, members]: ranks of each group. `size_bytes` [groups, senders, receivers]:
+    bytes that each member sends to each member. `algorithm`: algorithm of the collective; if left
+    out, the one that MPICH selects.
     """
     for members, sizes in zip(groups, size_bytes, strict=True):
         collective_on(builder, "alltoallv", members, sizes, algorithm=algorithm)
@@ -179,11 +166,6 @@ def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
     """Return the size of a group: `given`, or a default that divides `num_ranks`.
 
     The default is the largest divisor up to `most`, or `num_ranks` if that divisor is 1.
-
-    Raises
-    ------
-    NotApplicable
-        If the given size does not divide the number of ranks.
     """
     if given is None:
         fits = [size for size in range(2, min(most, num_ranks) + 1) if num_ranks % size == 0]
@@ -212,12 +194,8 @@ def in_order(
 ) -> None:
     """Add many blocking operations at once; each waits for the previous operation of its rank.
 
-    Parameters
-    ----------
-    ranks
-        int64 [ops], rank of each operation; the operations of a rank are in program order.
-    kind, peer, size_bytes, tag, duration_ns
-        As in `WorkloadBuilder.operations`.
+    `ranks` [ops]: rank of each operation; the operations of a rank are in program order. `kind`,
+    `peer`, `size_bytes`, `tag`, `duration_ns`: as in `WorkloadBuilder.operations`.
     """
     if not len(ranks):
         return

@@ -35,13 +35,9 @@ _A, _B, _C = 0.57, 0.19, 0.19
 class KroneckerGraph:
     """An undirected Kronecker graph as adjacency lists.
 
-    Parameters
-    ----------
-    scale
-        Base-2 logarithm of the number of vertices; 16 times as many edges are drawn. Duplicate
-        edges are kept, self-loops are removed.
-    random
-        Generator that draws the edges and the numbers of the vertices.
+    `scale`: base-2 logarithm of the number of vertices; 16 times as many edges are drawn. Duplicate
+    edges are kept, self-loops are removed. `random`: generator that draws the edges and the numbers
+    of the vertices.
     """
 
     def __init__(self, scale: int, random: np.random.Generator):
@@ -63,10 +59,8 @@ class KroneckerGraph:
     def levels(self, root: int) -> Iterator[tuple[Ints, Ints]]:
         """Yield the edges that a breadth-first search follows, level by level.
 
-        Yields
-        ------
-        Sources and targets of the edges of a level, int64 [edges] each; the last level reaches no
-        new vertex.
+        Yields sources and targets of the edges of a level, int64 [edges] each; the last level
+        reaches no new vertex.
         """
         reached = np.zeros(len(self.offset) - 1, dtype=np.bool_)
         reached[root] = True

@@ -23,12 +23,7 @@ def near_cube(count: int, dimensions: int) -> tuple[int, ...]:
     interpret differently. Programs call MPI_Dims_create to get a small surface; HPCG minimises the
     surface itself.
 
-    Parameters
-    ----------
-    count
-        Number of processes, 1 or more.
-    dimensions
-        Number of dimensions, 1 or more.
+    `count`: number of processes, 1 or more. `dimensions`: number of dimensions, 1 or more.
     """
     best: tuple[float, tuple[int, ...]] = (inf, ())
     for dims in _factorings(count, dimensions, count):
@@ -58,13 +53,7 @@ def _divisors(count: int) -> tuple[int, ...]:
 
 
 def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) -> tuple[int, ...]:
-    """Return the given grid, or the grid nearest to a cube.
-
-    Raises
-    ------
-    NotApplicable
-        If the product of the sizes is not the number of ranks.
-    """
+    """Return the given grid, or the grid nearest to a cube."""
     if dims is None:
         return near_cube(num_ranks, dimensions)
     if len(dims) != dimensions or min(dims) < 1:
@@ -90,10 +79,7 @@ def beside(
 ) -> NDArray[np.int64]:
     """Return each rank's neighbour at distance `step`, int64 [ranks]; -1 if it is outside the grid.
 
-    Parameters
-    ----------
-    step
-        Distance to the neighbour in each dimension.
+    `step`: distance to the neighbour in each dimension.
     """
     coordinates = coordinates_of_ranks(dims)
     strides = np.cumprod((1, *dims[:-1]))

@@ -105,12 +105,7 @@ def hpcg(
 class _Halo:
     """Neighbours, message sizes and work of one multigrid level.
 
-    Parameters
-    ----------
-    grid
-        Ranks in each dimension.
-    local
-        Grid points of a rank in each dimension.
+    `grid`: ranks in each dimension. `local`: grid points of a rank in each dimension.
     """
 
     def __init__(self, grid: tuple[int, ...], local: tuple[int, ...]):

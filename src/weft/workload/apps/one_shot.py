@@ -89,27 +89,14 @@ def pattern_workload(
 ) -> Workload:
     """Return a workload that sends all flows of a pattern at once; one phase per round.
 
-    Parameters
-    ----------
-    num_ranks
-        Number of ranks, which are the hosts of the pattern.
-    spec
-        A pattern's name, with or without options: ``"shift:offset=3"``.
-    size_bytes
-        Size of each message in bytes.
-    rounds
-        Number of rounds; a pattern with a seed uses the next seed in each round.
-    barrier
-        Add a barrier between rounds; else a rank begins the next round when its own messages have
-        arrived.
-    mode
-        ``"put"``: messages without a receive. ``"sendrecv"``: each message is sent and received,
-        and a rank starts all its receives and sends at once.
-
-    Raises
-    ------
-    NotApplicable
-        If the pattern does not exist for this number of ranks.
+    - `num_ranks`: number of ranks, which are the hosts of the pattern.
+    - `spec`: a pattern's name, with or without options: ``"shift:offset=3"``.
+    - `size_bytes`: size of each message in bytes.
+    - `rounds`: number of rounds; a pattern with a seed uses the next seed in each round.
+    - `barrier`: add a barrier between rounds; else a rank begins the next round when its own
+      messages have arrived.
+    - `mode`: ``"put"``: messages without a receive. ``"sendrecv"``: each message is sent and
+      received, and a rank starts all its receives and sends at once.
     """
     at_least(1, rounds=rounds)
     if mode not in ("put", "sendrecv"):

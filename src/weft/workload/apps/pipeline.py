@@ -112,16 +112,9 @@ def pipeline(
 def actions(stages: int, microbatches: int, schedule: str) -> NDArray[np.int64]:
     """Return the sequence of actions of each stage: 0 is a microbatch forwards, 1 backwards.
 
-    Parameters
-    ----------
-    stages, microbatches
-        Number of stages and of microbatches.
-    schedule
-        ``"1f1b"`` or ``"gpipe"``.
+    `schedule`: ``"1f1b"`` or ``"gpipe"``.
 
-    Returns
-    -------
-    int64 [stages, 2 * microbatches].
+    Returns int64 [stages, 2 * microbatches].
     """
     slot = np.arange(2 * microbatches)
     if schedule == "gpipe":

@@ -41,22 +41,11 @@ def train(
 ) -> None:
     """Add iterations of a forward pass, a backward pass and the reduction of its gradients.
 
-    Parameters
-    ----------
-    builder
-        Builder of the workload to extend.
-    sizes
-        Bytes of the buckets; each takes a proportional share of the backward pass.
-    reduce
-        Function that appends the reduction of a number of bytes to the programs of all ranks.
-    iterations
-        Number of iterations.
-    forward, backward
-        Time of the forward and of the backward pass in nanoseconds.
-    overlap
-        Reduce a bucket during the backward pass, when it is full and the previous one is reduced;
-        else reduce all buckets after the pass. The next forward pass always waits for all
-        reductions.
+    `sizes`: bytes of the buckets; each takes a proportional share of the backward pass. `reduce`:
+    function that appends the reduction of a number of bytes to the programs of all ranks.
+    `forward`, `backward`: time of the forward and of the backward pass in nanoseconds. `overlap`:
+    reduce a bucket during the backward pass, when it is full and the previous one is reduced; else
+    reduce all buckets after the pass. The next forward pass always waits for all reductions.
     """
     ranks = all_ranks(builder)
     total = sum(sizes)

@@ -50,10 +50,7 @@ def rounded_up(total: int, parts: int) -> Ints:
 class Blocks:
     """Sizes of runs of neighbouring blocks.
 
-    Parameters
-    ----------
-    sizes
-        int64 [blocks]: bytes of each block.
+    `sizes`, int64 [blocks]: bytes of each block.
     """
 
     def __init__(self, sizes: Ints):
@@ -79,12 +76,7 @@ class Fold:
     becomes one participant, as in MPICH, so that the blocks of a participant's ranks are
     contiguous.
 
-    Parameters
-    ----------
-    n
-        Number of ranks.
-    active
-        Which rank of a pair takes part: 0 for the first, 1 for the second.
+    `active`: which rank of a pair takes part: 0 for the first, 1 for the second.
     """
 
     def __init__(self, n: int, active: int = 1):

@@ -186,12 +186,7 @@ def collective_on(
 def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
     """Return the algorithm that MPICH uses for a size and a number of ranks.
 
-    Parameters
-    ----------
-    name, size_bytes
-        As for `collective_on`.
-    num_ranks
-        Number of ranks of the communicator.
+    `name`, `size_bytes`: as for `collective_on`. `num_ranks`: number of ranks of the communicator.
     """
     kind = _kind(name)
     if num_ranks < 1:

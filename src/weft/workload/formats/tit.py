@@ -293,12 +293,7 @@ ACTIONS = (*SILENT, *ALONE, *COLLECTIVES)
 def lower(builder: WorkloadBuilder, calls: list[TitCall], algorithms: dict[str, str]) -> None:
     """Append a collective to the programs of all ranks.
 
-    Parameters
-    ----------
-    builder
-        Builder of the workload to extend.
-    algorithms
-        Algorithm of each collective that does not use the default algorithm.
+    `algorithms`: algorithm of each collective that does not use the default algorithm.
     """
     first = calls[0]
     for call in calls:

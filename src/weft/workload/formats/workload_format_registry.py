@@ -54,14 +54,10 @@ _OPERATION = re.compile(r"operation (\d+) of rank (\d+)", re.ASCII)
 def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
     """Read a workload from a file, or from a folder with a file for each rank.
 
-    Parameters
-    ----------
-    format
-        The format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows from the
-        file name's suffix or the contents.
-    options
-        Options of the format. Every format has `ranks`, the number of ranks: required if the
-        file does not determine this number, else compared with it.
+    `format`: the format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows
+    from the file name's suffix or the contents. `options`: options of the format. Every format has
+    `ranks`, the number of ranks: required if the file does not determine this number, else compared
+    with it.
     """
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     text = _listing(Path(path)) if os.path.isdir(path) else read_text(path)
@@ -79,19 +75,9 @@ def write_workload(
 ) -> None:
     """Write a workload to a file atomically.
 
-    Parameters
-    ----------
-    path
-        The file; an existing one is replaced when the new one is complete.
-    format
-        Name of the format; if left out, it follows from the file name's suffix.
-    options
-        Options of the format.
-
-    Raises
-    ------
-    NotApplicable
-        If the format cannot express the workload.
+    `path`: the file; an existing one is replaced when the new one is complete. `format`: name of
+    the format; if left out, it follows from the file name's suffix. `options`: options of the
+    format.
     """
     entry = workload_writer.of_file(path, format)
     if len(workload.multicast):
@@ -104,13 +90,8 @@ def write_workload(
 def at_operation(file: str, place_of: Callable[[int, int], tuple[str, int]]) -> Iterator[None]:
     """Add file and line to errors of `WorkloadBuilder.build` that name an operation.
 
-    Parameters
-    ----------
-    file
-        The file that was read, for errors that name no operation.
-    place_of
-        Function that returns file and line of an operation, given its rank and its index in the
-        rank's program.
+    `file`: the file that was read, for errors that name no operation. `place_of`: function that
+    returns file and line of an operation, given its rank and its index in the rank's program.
     """
     try:
         yield

@@ -117,13 +117,7 @@ def need(condition: bool, message: str) -> None:
 
 
 def check_flows(name: str, num_hosts: int, flows: int) -> None:
-    """Refuse more flows than fit in memory.
-
-    Raises
-    ------
-    NotApplicable
-        When there are more than `MAX_FLOWS` flows.
-    """
+    """Refuse more flows than fit in memory."""
     if flows > MAX_FLOWS:
         raise NotApplicable(
             f"{name} of {num_hosts} hosts has {flows:,} flows; expected at most {MAX_FLOWS:,}"
@@ -131,13 +125,7 @@ def check_flows(name: str, num_hosts: int, flows: int) -> None:
 
 
 def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the number of hosts in each dimension; without `dims` there is one dimension.
-
-    Raises
-    ------
-    NotApplicable
-        When the grid does not have `num_hosts` hosts.
-    """
+    """Return the number of hosts in each dimension; without `dims` there is one dimension."""
     if dims is None:
         return (num_hosts,)
     need(len(dims) > 0 and min(dims) >= 1, "every one of dims must be at least 1")
@@ -152,13 +140,7 @@ def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, 
 def listed_hosts(
     name: str, option: str, hosts: tuple[int, ...], num_hosts: int
 ) -> NDArray[np.int64]:
-    """Return the hosts that an option lists, ascending.
-
-    Raises
-    ------
-    NotApplicable
-        When there are fewer hosts.
-    """
+    """Return the hosts that an option lists, ascending."""
     need(len(hosts) > 0, f"{option} must name at least one host")
     need(len(set(hosts)) == len(hosts), f"{option} names one host twice")
     need(min(hosts) >= 0, f"{option} must be 0 or more, not {min(hosts)}")

@@ -96,13 +96,7 @@ def io(
 
 
 def servers_of(num_hosts: int, servers: int | None, mapping: Mapping) -> NDArray[np.int64]:
-    """Return the hosts that are servers, ascending, as described in `io`.
-
-    Raises
-    ------
-    NotApplicable
-        If there are more servers than hosts.
-    """
+    """Return the hosts that are servers, ascending, as described in `io`."""
     count = max(1, num_hosts // 8) if servers is None else servers
     need(count >= 1, f"servers must be at least 1, not {count}")
     if count > num_hosts:

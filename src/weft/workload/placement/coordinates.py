@@ -49,13 +49,7 @@ def coordinates(
 
 
 def host_coordinates(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return int32 [hosts, axes]: coordinates of each host, or of its leaf switch if it has none.
-
-    Raises
-    ------
-    NotApplicable
-        When neither a host nor its leaf switch has coordinates.
-    """
+    """Return int32 [hosts, axes]: coordinates of each host, or else of its leaf switch."""
     if not fabric.coordinates.shape[1]:
         raise NotApplicable(f"{fabric.name} has no coordinates")
     own = fabric.coordinates[fabric.num_switches + hosts]

@@ -17,13 +17,7 @@ Order = Literal["hosts", "number", "most", "random"]
 
 
 def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the node that each host's first port is cabled to; the host itself if it forwards.
-
-    Raises
-    ------
-    NotApplicable
-        When that node does not forward packets.
-    """
+    """Return the node that each host's first port is cabled to; the host itself if it forwards."""
     rows = fabric.graph.destination_row[fabric.host_endpoint[hosts]]
     without = hosts[rows < 0]
     if len(without):

@@ -267,15 +267,9 @@ def allowed_hosts(
 ) -> NDArray[np.int32]:
     """Return the hosts that may be used, checked; all hosts with a cable by default.
 
-    Parameters
-    ----------
-    hosts
-        A Slurm host list, names or GUIDs, or numbers; each at most once.
+    `hosts`: a Slurm host list, names or GUIDs, or numbers; each at most once.
 
-    Returns
-    -------
-    ndarray
-        int32 host numbers.
+    Returns int32 host numbers.
     """
     if hosts is None:
         return np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int32)

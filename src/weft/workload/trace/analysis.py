@@ -23,25 +23,12 @@ _WORDS = {
 
 
 def check_names(program: nodes.TraceProgram) -> None:
-    """Refuse a program that uses undefined names.
-
-    Raises
-    ------
-    TraceError
-        If a variable, scope, axis, function or request is unknown, a name has two meanings, or a
-        declaration is inside a block.
-    """
+    """Refuse a program that uses undefined names."""
     _Analysis(program).run()
 
 
 def check_constant(node: nodes.Expression) -> None:
-    """Refuse an expression that contains a name.
-
-    Raises
-    ------
-    TraceError
-        If the expression contains a name of any kind, or an unknown function.
-    """
+    """Refuse an expression that contains a name."""
     _Analysis(nodes.TraceProgram(())).constant(node)
 
 

@@ -26,20 +26,8 @@ def run_collective(
 ) -> None:
     """Append a collective to the programs of the ranks that reach it.
 
-    Parameters
-    ----------
-    builder
-        Builder of the workload to extend.
-    context
-        The ranks that reach the collective, and its scope.
-    max_operations
-        Largest number of operations in the builder.
-
-    Raises
-    ------
-    TraceError
-        If only some ranks of a communicator take part, or their sizes or roots differ, or there are
-        too many operations.
+    `context`: the ranks that reach the collective, and its scope. `max_operations`: largest number
+    of operations in the builder.
     """
     name = statement.name.lower().replace("_", "-")
     kind = COLLECTIVES[name]

@@ -20,19 +20,8 @@ MAX_LISTED = 10_000_000
 def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: int) -> Scope:
     """Return the scope that a statement defines.
 
-    Parameters
-    ----------
-    parent
-        The scope that the new scope is derived from.
-    context
-        Names and values for all ranks of the parent.
-    comm
-        Number of the new scope's communicator.
-
-    Raises
-    ------
-    TraceError
-        If the definition does not fit the ranks of the parent.
+    The new scope is derived from `parent`, for all ranks of which `context` has names and values.
+    `comm` is the number of its communicator.
     """
     name, definition = statement.name, statement.definition
     num_ranks = len(parent.group)
@@ -95,13 +84,7 @@ def _lists(ranges: Sequence[nodes.Range], parent: Scope, context: Context) -> li
 
 
 def listed(ranges: Sequence[nodes.Range], context: Context) -> Ints:
-    """Return the numbers in ranges, whose bounds and steps must be the same on all ranks.
-
-    Raises
-    ------
-    TraceError
-        If a step is 0 or has the wrong sign for its range.
-    """
+    """Return the numbers in ranges, whose bounds and steps must be the same on all ranks."""
     parts: list[Ints] = []
     for range_ in ranges:
         first = last = same_everywhere(range_.first, context, "a rank")

@@ -199,24 +199,12 @@ def dense_text(workload: Workload) -> str:
 
     Ranks are those of the world, sizes are bytes and times nanoseconds. Consecutive ranks with
     equal programs share a block.
-
-    Raises
-    ------
-    NotApplicable
-        If an operation other than a put has a release time, or the name of a phase or a
-        communicator contains a quotation mark.
     """
     return "".join(line + "\n" for line in _lines(workload))
 
 
 def header(workload: Workload) -> list[str]:
-    """Return the first lines of a trace: notes, name, ranks, communicators and phases.
-
-    Raises
-    ------
-    NotApplicable
-        If a name cannot be quoted.
-    """
+    """Return the first lines of a trace: notes, name, ranks, communicators and phases."""
     lines = [f"# {' '.join(note.split())}" for note in workload.notes]
     if workload.name:
         lines.append(f"NAME {quoted(printable(workload.name.replace(chr(34), chr(39))))}")
@@ -230,13 +218,7 @@ def header(workload: Workload) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotation marks.
-
-    Raises
-    ------
-    NotApplicable
-        If the text contains a quotation mark or an unprintable character.
-    """
+    """Return a text in quotation marks."""
     if '"' in text or not text.isprintable():
         raise NotApplicable(f"a trace cannot express the name {text!r}")
     return f'"{text}"'

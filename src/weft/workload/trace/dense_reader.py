@@ -60,14 +60,8 @@ class Dense:
 def read_dense(text: str, ranks: int | None, max_operations: int) -> Dense | None:
     """Read a text in the form that `dense_text` writes; return None for any other text.
 
-    Parameters
-    ----------
-    text
-        The contents of a trace file.
-    ranks
-        Number of ranks that the text must have; None for any number.
-    max_operations
-        Largest number of operations.
+    `text`: the contents of a trace file. `ranks`: number of ranks that the text must have; None for
+    any number.
     """
     try:
         return _DenseReader(text, ranks, max_operations).read()

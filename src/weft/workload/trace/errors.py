@@ -23,19 +23,9 @@ _LONGEST = 500
 class TraceError(InputError):
     """An error in a trace file.
 
-    Parameters
-    ----------
-    message
-        What is wrong and what was expected.
-    place
-        Line and column of the error.
-    file
-        Name of the file.
+    `message`: what is wrong and what was expected. `place`: line and column of the error.
 
-    Attributes
-    ----------
-    column
-        Column in the line, counted from 1; None if unknown.
+    `column` counts from 1; None if unknown.
     """
 
     def __init__(self, message: str, place: FilePosition = NOWHERE, file: str | None = None):

@@ -36,13 +36,7 @@ _COUNTERS = "ijklmn"
 
 
 def folded_text(workload: Workload) -> str:
-    """Return a compact trace that reads back as the same workload, array by array.
-
-    Raises
-    ------
-    NotApplicable
-        If the language cannot express the workload, as for `dense_text`.
-    """
+    """Return a compact trace that reads back as the same workload, array by array."""
     return format_program(folded(workload))
 
 

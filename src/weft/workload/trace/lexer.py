@@ -50,11 +50,6 @@ def tokens(text: str) -> list[Token]:
     """Return the tokens of a text; the last is of the kind ``end``.
 
     A line continues while a parenthesis or bracket is open; its comments are joined at its end.
-
-    Raises
-    ------
-    TraceError
-        If a character cannot begin a token, or a parenthesis or bracket is unbalanced.
     """
     result: list[Token] = []
     position, line, start = 0, 1, 0

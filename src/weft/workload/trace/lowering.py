@@ -55,26 +55,9 @@ def trace_workload(
 ) -> Workload:
     """Return the workload of a trace program.
 
-    Parameters
-    ----------
-    file
-        Name of the file, for messages.
-    ranks
-        Number of ranks; required if the program has no ``RANKS``.
-    seed
-        Seed of the computing times, instead of the program's ``SEED`` or 0.
-    parameters
-        Values of the program's ``PARAM`` names, as numbers or text such as ``64KiB``.
-    max_operations
-        Largest number of operations of the program.
-
-    Raises
-    ------
-    TraceError
-        If the program has an error, such as a grid that does not fit the number of ranks or a send
-        without a matching receive; the error gives file, line and column.
-    NotApplicable
-        If the program is for another number of ranks.
+    `file`: name of the file, for messages. `ranks`: number of ranks; required if the program has no
+    ``RANKS``. `seed`: seed of the computing times, instead of the program's ``SEED`` or 0.
+    `parameters`: values of the program's ``PARAM`` names, as numbers or text such as ``64KiB``.
     """
     try:
         dense = None if parameters else read_dense(text, ranks, max_operations)

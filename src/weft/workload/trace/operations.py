@@ -26,16 +26,8 @@ _HALF_WIDTH = 3**0.5
 class Operations:
     """Executor of one-line statements, with the state between them (requests, phases, draws).
 
-    Parameters
-    ----------
-    builder
-        Builder of the workload to extend.
-    seed
-        Seed of the computing times.
-    collectives
-        Whether the program has collectives, which use the tags below 0.
-    max_operations
-        Largest number of operations in the builder.
+    `seed`: seed of the computing times. `collectives`: whether the program has collectives, which
+    use the tags below 0. `max_operations`: largest number of operations in the builder.
     """
 
     def __init__(self, builder: WorkloadBuilder, seed: int, collectives: bool, max_operations: int):

@@ -22,15 +22,7 @@ T = TypeVar("T")
 def parse(text: str, file: str = "trace") -> nodes.TraceProgram:
     """Parse a program.
 
-    Parameters
-    ----------
-    file
-        Name of the file, for messages.
-
-    Raises
-    ------
-    TraceError
-        If the text does not follow the grammar; the error gives file, line and column.
+    `file`: name of the file, for messages.
     """
     try:
         return _Parser(tokens(text)).program()
@@ -39,13 +31,7 @@ def parse(text: str, file: str = "trace") -> nodes.TraceProgram:
 
 
 def parse_value(text: str) -> nodes.Expression:
-    """Parse an expression.
-
-    Raises
-    ------
-    TraceError
-        If the text is not an expression.
-    """
+    """Parse an expression."""
     parser = _Parser(tokens(text))
     value = parser.expression()
     if parser.token.kind != "end":

@@ -24,13 +24,7 @@ _TIME = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 
 
 @lru_cache(maxsize=4096)
 def quantity(text: str) -> tuple[int | float, str]:
-    """Return the value and the unit of a number; suffixes are those of `weft.core.units`.
-
-    Raises
-    ------
-    ValueError
-        If the suffix is unknown or the number is too large.
-    """
+    """Return the value and the unit of a number; suffixes are those of `weft.core.units`."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a number")

@@ -77,14 +77,7 @@ class Context:
 
 
 def evaluate(node: nodes.Expression, context: Context) -> Value:
-    """Return the value of an expression.
-
-    Raises
-    ------
-    TraceError
-        If a name has no value, units are incompatible, a division by zero or an overflow occurs, or
-        a rank is not in the named scope.
-    """
+    """Return the value of an expression."""
     match node:
         case nodes.Number(text=text):
             return Value(*quantity(text))
@@ -127,13 +120,7 @@ def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.boo
 
 
 def integer(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
-    """Return the value of an expression as an integer: an int, or int64 [ranks].
-
-    Raises
-    ------
-    TraceError
-        If the value has a fraction, or a unit other than `unit`.
-    """
+    """Return the value of an expression as an integer: an int, or int64 [ranks]."""
     value = number(node, context)
     _fits(value, what, unit, nodes.begin(node))
     if value.is_array and value.data.dtype.kind == "i":
