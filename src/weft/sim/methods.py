@@ -45,15 +45,7 @@ def methods(
     The flow level has sharing models, the packet and the flit level have policies. Routings, which
     take no policy, are those of the flit level; it has no usual engine if there are any.
 
-    Parameters
-    ----------
-    engines, policies
-        None for the usual one.
-
-    Raises
-    ------
-    InputError
-        If there are policies, and only routings.
+    `engines`, `policies`: None for the usual one.
     """
     found: list[Method] = []
     for level in levels:

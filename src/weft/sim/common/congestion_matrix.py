@@ -92,22 +92,14 @@ def congestion_matrix(
     without levels, all switches are in one row: waits and their shares do not depend on levels, so
     the matrix still shows the congested switches and links.
 
-    Parameters
-    ----------
-    wait_ns
-        float [links]: total wait of packets that came over each link, in the buffer at its far end.
-        The links inside hosts that forward may follow: for each such host, the link from its
-        adapter, then the link back.
-    link_names
-        Names of the links. Default: `Fabric.link_names`, for an array without
-        links inside hosts.
+    `wait_ns`, float [links]: total wait of packets that came over each link, in the buffer at its
+    far end. The links inside hosts that forward may follow: for each such host, the link from its
+    adapter, then the link back. `link_names`: names of the links. Default: `Fabric.link_names`, for
+    an array without links inside hosts.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns of `CONGESTION_MATRIX_COLUMNS`: blocks from the highest level down, by column; in a
-        block, the upper side first, then by port. Links of auxiliary adapters, which carry no
-        packets, are left out.
+    Returns columns of `CONGESTION_MATRIX_COLUMNS`: blocks from the highest level down, by column;
+    in a block, the upper side first, then by port. Links of auxiliary adapters, which carry no
+    packets, are left out.
     """
     graph, wait = fabric.graph, finite_numbers(wait_ns, "wait_ns")
     forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches)

@@ -48,16 +48,10 @@ AUXILIARY = "auxiliary"
 def load_metrics(values: ArrayLike) -> pl.DataFrame:
     """Return the distribution of link loads, or of any values of at least 0, as one row.
 
-    Parameters
-    ----------
-    values
-        [values], finite numbers.
+    `values` [values]: finite numbers.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns of `LOAD_COLUMNS`. Percentiles interpolate linearly between order statistics
-        (type 7 of Hyndman and Fan 1996, numpy's default).
+    Returns columns of `LOAD_COLUMNS`. Percentiles interpolate linearly between order statistics
+    (type 7 of Hyndman and Fan 1996, numpy's default).
     """
     return frame(LOAD_COLUMNS, {name: [value] for name, value in _distribution(values).items()})
 
@@ -83,15 +77,9 @@ def _distribution(values: ArrayLike) -> dict[str, float | None]:
 def ecdf(values: ArrayLike) -> pl.DataFrame:
     """Return the empirical cumulative distribution, one row for each distinct value.
 
-    Parameters
-    ----------
-    values
-        [values], finite numbers.
+    `values` [values]: finite numbers.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns of `ECDF_COLUMNS`: a step function that rises at each value.
+    Returns columns of `ECDF_COLUMNS`: a step function that rises at each value.
     """
     numbers = finite_numbers(values, "values of a distribution", low=-np.inf)
     distinct, counts = np.unique(numbers, return_counts=True)
@@ -142,15 +130,9 @@ def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
     """Return the distribution of load over all directed links, and over each group of `scopes`.
 
-    Parameters
-    ----------
-    load
-        float64 [links]: load of each directed link.
+    `load` [links]: load of each directed link.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns of `METRIC_COLUMNS`, one row for each group.
+    Returns columns of `METRIC_COLUMNS`, one row for each group.
     """
     rows = [
         {"by": by, "scope": name, **_distribution(load[here])} for by, name, here in scopes(fabric)

@@ -32,15 +32,9 @@ def lay_ranks(
 ) -> Ranks:
     """Return the kernels' state of the programs of ranks at time 0.
 
-    Parameters
-    ----------
-    duration, release
-        Duration and release time of each operation, in the unit and dtype of the simulation level;
-        `release` may be empty.
-    route
-        int32 [ops]: route of each operation; `LOCAL` if the message stays within a host.
-    rules
-        Values of `weft.kernels.program.state.rules_dtype`.
+    `duration`, `release`: duration and release time of each operation, in the unit and dtype of the
+    simulation level; `release` may be empty. `route` [ops]: route of each operation; `LOCAL` if the
+    message stays within a host. `rules`: values of `weft.kernels.program.state.rules_dtype`.
     """
     ops, ranks = workload.num_ops, workload.num_ranks
     pending = np.subtract(
@@ -132,12 +126,8 @@ def queue_pairs(
 ) -> RankPairs:
     """Return the queue pairs of a workload's messages, requests and answers between hosts.
 
-    Parameters
-    ----------
-    hosts
-        int32 [ranks]: host of each rank.
-    eager_bytes, handshake
-        If `handshake` is true, sends of more than `eager_bytes` are answered by the receiver.
+    `hosts` [ranks]: host of each rank. If `handshake` is true, sends of more than `eager_bytes` are
+    answered by the receiver.
     """
     kind, rank, peer = workload.kind, workload.rank, workload.peer
     sends = (kind == Kind.SEND) | (kind == Kind.PUT)
@@ -159,12 +149,7 @@ def queues_of(rendezvous: Rendezvous) -> dict[str, int]:
 def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the distinct keys, int64 ascending, and the index of each key in them, int32.
 
-    Parameters
-    ----------
-    key
-        int64, from 0.
-    bound
-        A number larger than all keys.
+    Keys are from 0 and below `bound`.
     """
     if bound > _DENSE:
         distinct, inverse = np.unique(key, return_inverse=True)
@@ -181,10 +166,7 @@ def deadlock_of_ranks(
 ) -> str:
     """Return text that names the waiting ranks of a deadlocked workload and their operations.
 
-    Parameters
-    ----------
-    posted, ended
-        Times of all operations, below 0 for events that have not happened.
+    `posted`, `ended`: times of all operations, below 0 for events that have not happened.
     """
     waiting = np.flatnonzero((posted >= 0) & (ended < 0))
     ranks, first = np.unique(workload.rank[waiting], return_index=True)

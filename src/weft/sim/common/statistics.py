@@ -52,14 +52,9 @@ def batch_sums(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return sum and number of observations in each of the equally long batches of [begin, end).
 
-    Parameters
-    ----------
-    at, value
-        float64 [observations]: times and values; observations outside the window are left out.
+    `at`, `value` [observations]: times and values; observations outside the window are left out.
 
-    Returns
-    -------
-    Two arrays, float64 [batches].
+    Returns two arrays, float64 [batches].
     """
     inside = (at >= begin) & (at < end)
     number = ((at[inside] - begin) / (end - begin) * batches).astype(np.int64)
@@ -81,14 +76,7 @@ def batch_means(
     multiplied by sqrt((1 + r) / (1 - r)) if a positive correlation r remains, as for a first-order
     autoregressive process.
 
-    Parameters
-    ----------
-    at, value
-        float64 [observations]: times and values; those outside the window are left out.
-
-    Returns
-    -------
-    Interval
+    `at`, `value` [observations]: times and values; those outside the window are left out.
     """
     return interval_of(*batch_sums(at, value, begin, end, BATCHES[0]))
 
@@ -96,10 +84,7 @@ def batch_means(
 def interval_of(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Interval:
     """Return the mean and interval of `batch_means` from the sums and counts of batches.
 
-    Parameters
-    ----------
-    sums, counts
-        float64 [BATCHES[0]]: sum and number of observations of each batch.
+    `sums`, `counts` [BATCHES[0]]: sum and number of observations of each batch.
     """
     total = counts.sum()
     mean = float(sums.sum() / total) if total else np.nan
@@ -162,16 +147,8 @@ def trend(
 
     The interval is widened as in `batch_means`, for the correlation of the residuals.
 
-    Parameters
-    ----------
-    at, mean
-        float64 [batches]: times and means.
-    confidence
-        Confidence of the interval and of the test.
-
-    Returns
-    -------
-    Trend
+    `at`, `mean` [batches]: times and means. `confidence`: confidence of the interval and of the
+    test.
     """
     known = np.isfinite(mean)
     at, mean = at[known], mean[known]
@@ -192,14 +169,7 @@ def batch_trend(
 ) -> Trend:
     """Return the slope of observations in a window, from the means of equally long batches.
 
-    Parameters
-    ----------
-    at, value
-        float64 [observations]: times and values; those outside the window are left out.
-
-    Returns
-    -------
-    Trend
+    `at`, `value` [observations]: times and values; those outside the window are left out.
     """
     sums, counts = batch_sums(at, value, begin, end, batches)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -214,18 +184,11 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
     to leave out is chosen such that the squared standard error of the mean of the other groups is
     smallest.
 
-    Parameters
-    ----------
-    at, value
-        float64 [observations]: times in ascending order, and values.
-    group
-        Number of observations in one group: five for each independent source.
+    `at`, `value` [observations]: times in ascending order, and values. `group`: number of
+    observations in one group: five for each independent source.
 
-    Returns
-    -------
-    float
-        Time of the first observation that is kept; NaN if there are fewer than 10 groups, or if the
-        minimum is at the end of the first half, so that the transient may be longer.
+    Returns the time of the first observation that is kept; NaN if there are fewer than 10 groups,
+    or if the minimum is at the end of the first half, so that the transient may be longer.
     """
     groups = len(value) // group
     if groups < 10:
@@ -317,20 +280,11 @@ def largest_backlog(
     offered rate. The rank is chosen in the first half of the window and tested in the second half,
     so that there is a single test for any number of ranks.
 
-    Parameters
-    ----------
-    rank
-        int64 [messages]: source or destination rank.
-    begin, end, stop
-        The window, and the time at which sources stop.
-    bytes_per_ns
-        Mean rate of each rank; by default estimated from the messages generated in the run, with an
-        error that widens the interval.
+    `rank` [messages]: source or destination rank. `begin`, `end`, `stop`: the window, and the time
+    at which sources stop. `bytes_per_ns`: mean rate of each rank; by default estimated from the
+    messages generated in the run, with an error that widens the interval.
 
-    Returns
-    -------
-    Backlog
-        None if the largest backlog has fewer than four messages.
+    Returns None if the largest backlog has fewer than four messages.
     """
     middle = (begin + end) / 2
     waits = messages.under_way(middle)

@@ -35,18 +35,12 @@ NAMED = 12
 def find_deadlock(net: FlitNet, links: Links, routing: Routing | None = None) -> str:
     """Return a cycle of buffers that can never move again, even if others do.
 
-    Parameters
-    ----------
-    routing
-        Routing of the run. Without it, packets that wait for an output lane are assumed to keep
-        the choice that they made last, which holds unless the routing is adaptive.
+    `routing`: routing of the run. Without it, packets that wait for an output lane are assumed to
+    keep the choice that they made last, which holds unless the routing is adaptive.
 
-    Returns
-    -------
-    str
-        The buffers of a shortest cycle, each with the one that it waits for; "" if none is stuck.
-        With an adaptive routing that does not tell its choices (`Routing.choices`), packets that
-        wait for an output lane count as able to move.
+    Returns the buffers of a shortest cycle, each with the one that it waits for; "" if none is
+    stuck. With an adaptive routing that does not tell its choices (`Routing.choices`), packets that
+    wait for an output lane count as able to move.
     """
     cycle = shortest_cycle(stuck_lanes(net, links, routing))
     if not cycle:

@@ -44,19 +44,8 @@ def casts_of(
 ) -> Casts:
     """Return the state of the multicasts of a workload at cycle 0.
 
-    Parameters
-    ----------
-    links, work
-        Links of the fabric, and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
-    held
-        How packets hold circuits; None if they do not.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is no fat tree whose subtrees have consecutive hosts.
+    `links`, `work`: links of the fabric, and the workload. `hosts` [ranks]: host of each rank.
+    `held`: how packets hold circuits; None if they do not.
     """
     hop = 0 if held is None else held.acknowledge_hop
     trunk, branches = _tree(links, hop)
@@ -122,10 +111,7 @@ def _tree(links: Links, hop: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
     Rows without a part in the tree have no branches. Of parallel cables, the first is in the tree.
 
-    Parameters
-    ----------
-    hop
-        Cycles of an acknowledgement in a router.
+    `hop`: cycles of an acknowledgement in a router.
     """
     tree = coordinates(links)
     fabric, ends = links.fabric, links.ends

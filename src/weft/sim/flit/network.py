@@ -70,16 +70,11 @@ class Links:
     ) -> Links:
         """Return the links of a fabric.
 
-        Parameters
-        ----------
-        latency, interval
-            Cycles that a flit is on a link, and that a link takes for a flit, at least 1: one
-            number, or int [links].
+        `latency`, `interval`: cycles that a flit is on a link, and that a link takes for a flit, at
+        least 1: one number, or int [links].
 
-        Raises
-        ------
-        NotApplicable
-            If a router has more than 64 ports, hosts forward, or a host has no cable.
+        Raises `NotApplicable` if a router has more than 64 ports, hosts forward, or a host has no
+        cable.
         """
         graph, ends = fabric.graph, fabric.num_host_endpoints
         if graph.num_rows != fabric.num_switches:
@@ -239,23 +234,14 @@ def state(
 ) -> FlitNet:
     """Return the state at cycle 0.
 
-    Parameters
-    ----------
-    traffic
-        What the endpoints send.
-    circuits
-        How packets hold circuits; None if they do not.
-    window
-        Packets of a class of traffic that an endpoint may be sending at a time.
-    ageing
-        Cycles by which a packet of high priority counts as older, for arbiter ``age``.
-    lockstep
-        Whether all nodes must act in a cycle before any acts in the next one, because the routing
-        reads the state of other nodes.
-    seed
-        Seed of the routing function's draws for messages; a `Load` has its own.
-    casts
-        Multicasts among the messages; None if there are none.
+    - `traffic`: what the endpoints send.
+    - `circuits`: how packets hold circuits; None if they do not.
+    - `window`: packets of a class of traffic that an endpoint may be sending at a time.
+    - `ageing`: cycles by which a packet of high priority counts as older, for arbiter ``age``.
+    - `lockstep`: whether all nodes must act in a cycle before any acts in the next one, because the
+      routing reads the state of other nodes.
+    - `seed`: seed of the routing function's draws for messages; a `Load` has its own.
+    - `casts`: multicasts among the messages; None if there are none.
     """
     fabric, ends = links.fabric, links.ends
     load = traffic if isinstance(traffic, Load) else None

@@ -264,19 +264,11 @@ def simulate_flits(
 def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = None) -> Routing:
     """Return the routing of a run.
 
-    Parameters
-    ----------
-    routing
-        A routing by coordinates by name, or routes.
-    lanes
-        Virtual channels of each class of traffic.
-    policy
-        Policy that chooses among the candidates of routes; None for the usual one.
+    `routing`: a routing by coordinates by name, or routes. `lanes`: virtual channels of each class
+    of traffic. `policy`: policy that chooses among the candidates of routes; None for the usual
+    one.
 
-    Raises
-    ------
-    InputError, NotApplicable
-        As in `simulate_flits`.
+    Raises `InputError`, `NotApplicable` as in `simulate_flits`.
     """
     if isinstance(routing, Routes):
         return of_routes(links, routing, lanes, policy)

@@ -174,21 +174,10 @@ def run_flits(
     A cycle is the time that the fastest cable takes for a flit. Messages of an endpoint take turns,
     packet by packet (docs/flit-level.md).
 
-    Parameters
-    ----------
-    fabric, routing, workload
-        The fabric, its routes or a routing by name, and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
-    options
-        Options, as returned by `weft.sim.options.RunSettings.flit`.
-    progress
-        Called several times a second with the progress of the run. It may raise `StopRun`.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric or the routing does not fit the flit level.
+    `fabric`, `routing`, `workload`: the fabric, its routes or a routing by name, and the workload.
+    `hosts` [ranks]: host of each rank. `options`: options, as returned by
+    `weft.sim.options.RunSettings.flit`. `progress`: called several times a second with the progress
+    of the run. It may raise `StopRun`.
     """
     router: Router = options["router"]
     hardware, adapter = options["hardware"], options.get("adapter") or Adapter()
@@ -289,14 +278,7 @@ def run_flits(
 
 
 def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the duration of a cycle in ps, and the latency and interval of links in cycles.
-
-    Raises
-    ------
-    NotApplicable
-        If the rate of a cable is no whole part of the fastest one's, or a number of cycles or of
-        picoseconds does not fit.
-    """
+    """Return the duration of a cycle in ps, and the latency and interval of links in cycles."""
     rate = fabric.link_rate_gbps
     fastest = float(rate.max())
     exact = flit_bytes * 8000 / fastest

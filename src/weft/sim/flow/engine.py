@@ -53,23 +53,9 @@ def run_flows(
     only when messages start or end. Messages from one rank to another depart one after the other,
     in the order in which they are posted (docs/flow-level.md).
 
-    Parameters
-    ----------
-    fabric, routes, workload
-        The fabric, its routes and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
-    options
-        Options, as returned by `weft.sim.options.RunSettings.flow`.
-    progress
-        Called several times a second with the progress of the run.
-    keyed
-        Routing keys of the workload; their paths replace those of the routes.
-
-    Raises
-    ------
-    IncompleteRun
-        If the run reaches `max_time_ns` before its end.
+    `hosts` [ranks]: host of each rank. `options`: options, as returned by
+    `weft.sim.options.RunSettings.flow`. `progress`: called several times a second with the progress
+    of the run. `keyed`: routing keys of the workload; their paths replace those of the routes.
     """
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
     if keyed is not None:
@@ -130,20 +116,10 @@ def lay_messages(
     All messages of a pair of hosts use the same route, unless each message selects its path by a
     hash.
 
-    Parameters
-    ----------
-    queues
-        Operations that cross the network.
-    options
-        Options of `run_flows`.
-    keyed
-        Routing keys, which select the LID of each message; `routes` must be theirs.
+    `queues`: operations that cross the network. `options`: options of `run_flows`. `keyed`: routing
+    keys, which select the LID of each message; `routes` must be theirs.
 
-    Returns
-    -------
-    Network
-    ndarray
-        int32: index of the route of each operation of `queues.ops`.
+    Returns int32: index of the route of each operation of `queues.ops`.
     """
     laying = {
         key: options[key]

@@ -76,32 +76,18 @@ def lay_routes(
 ) -> Network:
     """Return the links of the routes between pairs of hosts.
 
-    Parameters
-    ----------
-    sources, destinations
-        Host numbers of equal length; no host is its own destination.
-    weights
-        Traffic of each pair, by default 1, for the choice of `minimal_share`.
-    multipath
-        Use of several paths: ``split`` divides every message equally among the intermediates and,
-        at each switch, among the candidates (ideal spraying); ``hash`` selects one path and one
-        intermediate by a hash of the pair's index.
-    minimal_share
-        For routes with a choice between the minimal path and an intermediate (UGAL): the share of
-        each message on the minimal path, or with ``hash`` the probability of the minimal path. The
-        default is the share that minimises the largest load of a link between switches for this
-        traffic (`round_loads`).
-    ports, lid_offset
-        As in `weft.sim.static.loads.host_flows`.
-    switch_latency_ns
-        Latency of each switch on the path, added to the latencies of cables.
-    latency_ns
-        Latency of every route, instead of the sum over its cables and switches.
-
-    Raises
-    ------
-    NotApplicable
-        If the routes do not define paths.
+    - `sources`, `destinations`: host numbers of equal length; no host is its own destination.
+    - `weights`: traffic of each pair, by default 1, for the choice of `minimal_share`.
+    - `multipath`: use of several paths: ``split`` divides every message equally among the
+      intermediates and, at each switch, among the candidates (ideal spraying); ``hash`` selects one
+      path and one intermediate by a hash of the pair's index.
+    - `minimal_share`: for routes with a choice between the minimal path and an intermediate (UGAL):
+      the share of each message on the minimal path, or with ``hash`` the probability of the minimal
+      path. The default is the share that minimises the largest load of a link between switches for
+      this traffic (`round_loads`).
+    - `ports`, `lid_offset`: as in `weft.sim.static.loads.host_flows`.
+    - `switch_latency_ns`: latency of each switch on the path, added to the latencies of cables.
+    - `latency_ns`: latency of every route, instead of the sum over its cables and switches.
     """
     routes.check(fabric)
     if multipath not in get_args(Multipath):

@@ -34,15 +34,9 @@ def maxmin_state(
 ) -> kernel.MaxMinState:
     """Return the initial state of `weft.kernels.flow.maxmin`, which has no flows.
 
-    Parameters
-    ----------
-    capacity_bytes_per_ns
-        float64 [links], above 0.
-    route_offset, route_link
-        int64 [routes + 1] and int32: the directed links of each route, each link at most once.
-    route_share
-        float64, same shape as `route_link`, above 0: share of a flow's rate that crosses the link;
-        empty if all shares are 1.
+    `capacity_bytes_per_ns` [links]: above 0. `route_offset`, `route_link`: int64 [routes + 1] and
+    int32: the directed links of each route, each link at most once. `route_share`: same shape as
+    `route_link`, above 0: share of a flow's rate that crosses the link; empty if all shares are 1.
     """
     links = len(capacity_bytes_per_ns)
     shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
@@ -101,15 +95,7 @@ def sharing_states(
 ) -> tuple[Any, Any]:
     """Return the states of the max-min and the penalty model; None for a model that is not used.
 
-    Parameters
-    ----------
-    network
-        Capacities of links, and the routes.
-
-    Raises
-    ------
-    NotApplicable
-        If the penalty model is used with routes that split messages over several ports of a host.
+    `network`: capacities of links, and the routes.
     """
     if sharing == "maxmin":
         levels = maxmin_state(

@@ -91,17 +91,11 @@ def alternatives(key: RoutingKey, count: int, seed: int = 0) -> list[NDArray[np.
     (Routing Keys, section II-B), in even steps over the switches. Where cables are missing on these
     paths, a key with other random switches replaces it.
 
-    Parameters
-    ----------
-    count
-        Number of alternatives; a network with fewer switches has fewer.
-    seed
-        Seed of keys with random switches.
+    `count`: number of alternatives; a network with fewer switches has fewer. `seed`: seed of keys
+    with random switches.
 
-    Returns
-    -------
-    list of NDArray
-        int32 [flows, stages] each, as `RoutingKey.column`, with at most the contention of `key`.
+    Returns int32 [flows, stages] each, as `RoutingKey.column`, with at most the contention of
+    `key`.
     """
     planes = key.network.stages.planes.astype(np.int64)
     found = [key.column]
@@ -144,17 +138,10 @@ def installed_key(
 ) -> InstalledKey:
     """Return alternatives of a key as links.
 
-    Parameters
-    ----------
-    columns
-        int32 [flows, stages] for each alternative.
-    lid_offset
-        int [alternatives, flows]: as in `weft.sim.keys.tables.KeyTables`. Flows with -1 take
-        the path of the base routes.
-    base
-        Paths of the same flows by the base routes; None if every flow has a LID.
-    link_of_edge
-        int32 [edges]: link of each edge; see `links_in`.
+    `columns`: int32 [flows, stages] for each alternative. `lid_offset`, int [alternatives, flows]:
+    as in `weft.sim.keys.tables.KeyTables`. Flows with -1 take the path of the base routes. `base`:
+    paths of the same flows by the base routes; None if every flow has a LID. `link_of_edge`
+    [edges]: link of each edge; see `links_in`.
     """
     lengths, links = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
     usual = None if base is None else base.links(0)
@@ -207,10 +194,7 @@ class Alternatives(FrozenArrays):
     ) -> Alternatives:
         """Return the alternatives of a key, by default only a `RoutingKey`'s own columns.
 
-        Parameters
-        ----------
-        key, columns
-            As for `weft.sim.keys.scheduler.Place`.
+        `key`, `columns`: as for `weft.sim.keys.scheduler.Place`.
         """
         if isinstance(key, InstalledKey):
             start, links, flows = key.used

@@ -26,35 +26,24 @@ def chosen_columns(
 ) -> NDArray[np.int32]:
     """Choose the columns of a key's flows for the present loads of the network.
 
-    Parameters
-    ----------
-    key
-        The key. Flows that share a switch still share one afterwards, except with ``first-fit``;
-        flows on different switches stay on different ones.
-    loads
-        int32 [loads]: number of flows of the other keys on each link; for ``first-fit`` int64
-        [loads]: the sum of their demands (see `RoutingKey.demand`).
-    choice
-        ``shift`` gives the colour with the most flows the best switch, then the colour with the
-        second most flows the best of the remaining switches, and so on (Routing Keys, section
-        II-B).
-        ``optimum`` is the best of all assignments of colours to switches. ``first-fit`` ignores the
-        colours: it places the flows one after the other, each on the first path (in the order of
-        the switches) whose links all have room for the flow's demand. A flow that fits on no path
-        gets one that a hash of its two ends selects.
-        ``fixed`` keeps the switches that the key has.
-    criterion
-        For ``shift`` and ``optimum`` only. ``max`` minimises the largest load of the links that the
-        key uses, and breaks ties by the sum of squared loads. ``variance`` minimises the sum of
-        squared loads of all links, and thus the variance of the loads if all links have one rate.
+    - `key`: the key. Flows that share a switch still share one afterwards, except with
+      ``first-fit``; flows on different switches stay on different ones.
+    - `loads`, int32 [loads]: number of flows of the other keys on each link; for ``first-fit``
+      int64 [loads]: the sum of their demands (see `RoutingKey.demand`).
+    - `choice`: ``shift`` gives the colour with the most flows the best switch, then the colour with
+      the second most flows the best of the remaining switches, and so on (Routing Keys, section
+      II-B). ``optimum`` is the best of all assignments of colours to switches. ``first-fit``
+      ignores the colours: it places the flows one after the other, each on the first path (in the
+      order of the switches) whose links all have room for the flow's demand. A flow that fits on no
+      path gets one that a hash of its two ends selects. ``fixed`` keeps the switches that the key
+      has.
+    - `criterion`: for ``shift`` and ``optimum`` only. ``max`` minimises the largest load of the
+      links that the key uses, and breaks ties by the sum of squared loads. ``variance`` minimises
+      the sum of squared loads of all links, and thus the variance of the loads if all links have
+      one rate.
 
-    Returns
-    -------
-    NDArray
-        int32 [flows, stages], as `RoutingKey.column`.
+    Returns int32 [flows, stages], as `RoutingKey.column`.
 
-    Notes
-    -----
     Where cables are missing, ``shift`` may find no switch for the last colours. The key then gets
     the best of all assignments, as with ``optimum``. There is always one, because the switches that
     the key had when it was made are possible.

@@ -44,11 +44,6 @@ def write_keys(
     path as in the paper, the two hosts, the output ports of the switches on the path, and the
     colour, ``-`` for a flow within a leaf switch. The path ends with the LID to which the
     flow is sent: the one in `lids`, int64 [flows] for each key, or else that of `RoutingKey.lines`.
-
-    Raises
-    ------
-    NotApplicable
-        If a name has a line break or another unprintable character.
     """
     title = one_line(fabric.name, "the name")
     lines = [f"# routing keys of {title}: path | source destination | ports | colour"]
@@ -74,17 +69,7 @@ def write_keys(
 def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey, ...]:
     """Read keys from text.
 
-    Parameters
-    ----------
-    text
-        Text in the format of `write_keys`.
-    file
-        Name of the file, for messages.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a folded Clos network.
+    `text`: text in the format of `write_keys`. `file`: name of the file, for messages.
     """
     network = key_network(fabric)
     index = np.full(len(fabric.graph.edge_link) + 1, -1, dtype=np.int64)

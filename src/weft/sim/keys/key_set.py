@@ -154,10 +154,7 @@ class KeyedFlows:
 def keyed_flows(workload: Workload, hosts: NDArray[np.int32]) -> KeyedFlows:
     """Return the flows of each key that a workload requests, or of each phase if it requests none.
 
-    Parameters
-    ----------
-    hosts
-        int32 [ranks]: host of each rank.
+    `hosts` [ranks]: host of each rank.
     """
     requests = (workload.kind == Kind.KEY_REQUEST) | (workload.kind == Kind.KEY_DONE)
     if requests.any():

@@ -82,14 +82,9 @@ class KeyNetwork(FrozenArrays):
         The flows that leave or enter a subtree share its cables to the next level; each flow uses
         one of them.
 
-        Parameters
-        ----------
-        ends
-            Subtrees of the two ends of each flow, as `subtrees` returns them.
-        depth
-            int32 [flows]: number of stages that each flow uses.
-        weight
-            float64 [loads]: load that a flow adds, negative for a missing cable.
+        `ends`: subtrees of the two ends of each flow, as `subtrees` returns them. `depth` [flows]:
+        number of stages that each flow uses. `weight` [loads]: load that a flow adds, negative for
+        a missing cable.
         """
         bound = 0.0
         for stage, subtrees in enumerate(self.stages.subtrees):
@@ -109,10 +104,7 @@ class KeyNetwork(FrozenArrays):
 def least_load(flows: int, weight: NDArray[np.float64]) -> float:
     """Return the largest load of some cables if flows are divided among them as well as possible.
 
-    Parameters
-    ----------
-    weight
-        Load that a flow adds to each cable; negative for a missing cable.
+    `weight`: load that a flow adds to each cable; negative for a missing cable.
     """
     weight = weight[weight > 0]
     if not len(weight):
@@ -125,13 +117,7 @@ def least_load(flows: int, weight: NDArray[np.float64]) -> float:
 
 @lru_cache(maxsize=4)
 def key_network(fabric: Fabric) -> KeyNetwork:
-    """Return the largest part of a fabric that is a folded Clos network, for routing keys.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a tree; see `find_largest_clos`.
-    """
+    """Return the largest part of a fabric that is a folded Clos network, for routing keys."""
     clos = find_largest_clos(fabric)
     lines = clos.stages
     planes = np.array([stage.planes for stage in lines], dtype=np.int64)

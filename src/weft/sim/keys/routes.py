@@ -32,11 +32,8 @@ class KeyedRoutes(Routes):
     def of(cls, fabric: Fabric, base: Routes, keys: tuple[RoutingKey, ...]) -> KeyedRoutes:
         """Return base routes together with the paths of keys.
 
-        Raises
-        ------
-        NotApplicable
-            If the base routes leave a choice of paths, have several LIDs per host or use several
-            virtual lanes.
+        Raises `NotApplicable` if the base routes leave a choice of paths, have several LIDs per
+        host or use several virtual lanes.
         """
         base.check(fabric)
         if not base.settled or base.num_intermediates:

@@ -264,10 +264,7 @@ def stages_used(
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """Return `RoutingKey.depth`, and the first flow between the endpoints of each flow.
 
-    Parameters
-    ----------
-    endpoints
-        int32 [2, flows].
+    `endpoints` [2, flows].
     """
     ends = [network.subtrees(each) for each in endpoints]
     depth = (ends[0] != ends[1]).sum(axis=1).astype(np.int32)

@@ -70,12 +70,8 @@ class NewPaths:
     def write(self, first: NDArray[np.integer[Any]], links: NDArray[np.int32]) -> None:
         """Write the links into an array of the links of all routes.
 
-        Parameters
-        ----------
-        first
-            Index of the first link between switches, for all routes of the simulation.
-        links
-            Changed.
+        `first`: index of the first link between switches, for all routes of the simulation.
+        `links`: changed.
         """
         starts = np.cumsum(self.length) - self.length
         index = np.repeat(first[self.route] - starts, self.length) + np.arange(len(self.link))
@@ -85,21 +81,8 @@ class NewPaths:
 class KeyRun:
     """Routing keys of a workload while it runs.
 
-    Parameters
-    ----------
-    fabric, routes, workload, hosts
-        As for `weft.simulate`; messages outside keys use the routes.
-    rules
-        How the run uses keys.
-    seed
-        Seed of the keys.
-
-    Raises
-    ------
-    InputError
-        As `workload_keys`.
-    NotApplicable
-        If a scheduler has no requests to answer, or as `KeyedRoutes.of` and `workload_keys`.
+    `fabric`, `routes`, `workload`, `hosts`: as for `weft.simulate`; messages outside keys use the
+    routes. `rules`: how the run uses keys.
     """
 
     def __init__(
@@ -182,10 +165,7 @@ class KeyRun:
     def mark(self, sends: NDArray[np.uint8], left: NDArray[Any]) -> None:
         """Mark requests and returns for the scheduler, and requests that wait for no answer.
 
-        Parameters
-        ----------
-        sends, left
-            As in `weft.kernels.program.state.Ranks`; changed.
+        `sends`, `left`: as in `weft.kernels.program.state.Ranks`; changed.
         """
         if not self.rules.scheduled:
             return
@@ -212,17 +192,10 @@ class KeyRun:
     def answer(self, ops: list[int], now_ns: float, arrived: NDArray[Any]) -> Answers:
         """Handle requests and returns of keys that have just started; see `mark`.
 
-        Parameters
-        ----------
-        ops
-            Operations, in the order in which they started.
-        arrived
-            [ops]: time at which each message arrived, below 0 if it has not.
+        `ops`: operations, in the order in which they started. `arrived` [ops]: time at which each
+        message arrived, below 0 if it has not.
 
-        Returns
-        -------
-        list of tuple
-            Requests, int32 [ranks], and the time at which they end.
+        Returns requests, int32 [ranks], and the time at which they end.
         """
         ends: Answers = []
         plan, workload = self.plan, self._workload
@@ -262,11 +235,8 @@ class KeyRun:
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
         """Record the numbers that the simulation gives to the routes of the keys.
 
-        Parameters
-        ----------
-        pairs
-            int64 [routes], ascending: source host x number of hosts + destination host, shifted by
-            the LMC of `routes`, plus the LID offset.
+        `pairs` [routes]: ascending: source host x number of hosts + destination host, shifted by
+        the LMC of `routes`, plus the LID offset.
         """
         self._later_route = np.searchsorted(pairs, self.further_pairs).astype(np.int32)
         for number, key in enumerate(self.plan.keys):

@@ -93,24 +93,11 @@ class Scheduler:
     The time of an event is that at which an application sends it; all arrive after one latency.
     A request is decided when the scheduler begins to handle it, with the keys that are in use then.
 
-    Parameters
-    ----------
-    network
-        The network of all keys.
-    choice, criterion
-        As for `weft.sim.keys.choice.chosen_columns`; or the choice ``installed``, the best
-        alternative of those that forwarding tables hold, the first of equals.
-    latency_ns
-        Latency of a message between an application and the scheduler, in each direction.
-    service_ns
-        Time that the scheduler takes for one request; requests wait in order of arrival.
-    keep_log
-        Whether to keep the events for `replay`.
-
-    Raises
-    ------
-    InputError
-        If `choice` or `criterion` is unknown, or a time is negative or not finite.
+    `choice`, `criterion`: as for `weft.sim.keys.choice.chosen_columns`; or the choice
+    ``installed``, the best alternative of those that forwarding tables hold, the first of equals.
+    `latency_ns`: latency of a message between an application and the scheduler, in each direction.
+    `service_ns`: time that the scheduler takes for one request; requests wait in order of arrival.
+    `keep_log`: whether to keep the events for `replay`.
     """
 
     def __init__(
@@ -162,10 +149,7 @@ class Scheduler:
 
         A `Done` or `Leave` before the decision withdraws the request.
 
-        Returns
-        -------
-        list of SchedulerGrant
-            The answers to the requests that have been decided, in order.
+        Returns the answers to the requests that have been decided, in order.
         """
         if not self.now_ns <= event.time_ns < np.inf:
             raise InputError(
@@ -196,10 +180,7 @@ class Scheduler:
     def replay(self, log: Iterable[Event]) -> list[SchedulerGrant]:
         """Handle recorded events, for example those of a scheduler with another `choice`.
 
-        Returns
-        -------
-        list of SchedulerGrant
-            The answers to the requests, in order.
+        Returns the answers to the requests, in order.
         """
         return [grant for event in log for grant in self.handle(event)]
 

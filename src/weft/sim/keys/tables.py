@@ -39,10 +39,7 @@ class KeyTables:
     ) -> list[NDArray[np.int64]]:
         """Return the LID to which each flow of each key is sent.
 
-        Parameters
-        ----------
-        base
-            int [endpoints]: first LID of each endpoint.
+        `base`, int [endpoints]: first LID of each endpoint.
         """
         return [
             base[key.endpoints[1]].astype(np.int64) + np.maximum(offset, 0)
@@ -64,19 +61,9 @@ def key_tables(
     thus share a LID if their paths agree at every switch that both cross. A switch that no path to
     a LID crosses has the entry of the base routes for it; these also lead up and then down.
 
-    Parameters
-    ----------
-    base
-        Routes of the first LID, without LMC, that go up and then down, such as those of ``dmodk``.
-    lmc
-        LMC of the tables, with which LIDs may not suffice for all flows; by default the smallest
-        with which they do.
-
-    Raises
-    ------
-    NotApplicable
-        If the base routes are not forwarding tables or use several virtual lanes, or if `lmc`, or
-        the LIDs that a destination needs, exceed what `most_lmc` allows.
+    `base`: routes of the first LID, without LMC, that go up and then down, such as those of
+    ``dmodk``. `lmc`: LMC of the tables, with which LIDs may not suffice for all flows; by default
+    the smallest with which they do.
     """
     base.check(fabric)
     if not isinstance(base, TableRoutes):
@@ -158,15 +145,10 @@ Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray
 def entries_of(fabric: Fabric, whole: Fabric, key: InstalledKey) -> Entries:
     """Return the table entries of the paths of a key that have a LID of their own.
 
-    Parameters
-    ----------
-    fabric, key, whole
-        As for `installed_tables`.
+    `fabric`, `key`, `whole`: as for `installed_tables`.
 
-    Raises
-    ------
-    NotApplicable
-        If a path leads over a cable that is missing, or to a host without a cable.
+    Raises `NotApplicable` if a path leads over a cable that is missing, or to a host without a
+    cable.
     """
     present = np.zeros(whole.num_links, dtype=np.bool_)
     present[links_in(fabric, whole)] = True
@@ -191,23 +173,10 @@ def installed_tables(
 ) -> TableRoutes:
     """Return tables with the paths of installed keys at the LIDs that these name.
 
-    Parameters
-    ----------
-    fabric
-        The fabric, or what is left of it.
-    base
-        Its routes of the first LID, on one virtual lane and without LMC. All other entries of a LID
-        are those of the first LID, too.
-    keys
-        The keys. Those with one destination must agree where they use the same LID.
-    whole
-        The fabric with all cables, whose links the keys name.
-
-    Raises
-    ------
-    NotApplicable
-        If a path leads over a cable that is missing, or to a host without a cable, or if two keys
-        need different entries of a LID.
+    `fabric`: the fabric, or what is left of it. `base`: its routes of the first LID, on one virtual
+    lane and without LMC. All other entries of a LID are those of the first LID, too. `keys`: the
+    keys. Those with one destination must agree where they use the same LID. `whole`: the fabric
+    with all cables, whose links the keys name.
     """
     fabric.graph.need_memory(fabric.num_destinations << lmc, 2, "ports")
     table = np.repeat(base.table, 1 << lmc, axis=0)

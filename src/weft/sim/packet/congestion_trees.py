@@ -90,14 +90,9 @@ def full_buffers(
 ) -> NDArray[np.bool_]:
     """Return the buffers into which no packet fits, bool [links, vls].
 
-    Parameters
-    ----------
-    wants, wants_vl, why
-        As in `deadlock_cycle`. A buffer is full if a packet waits for its credits.
-    held
-        int [links, vls]: credits in use of each buffer.
-    packet_credits
-        Credits of the largest packet: a buffer with fewer free credits counts as full.
+    `wants`, `wants_vl`, `why`: as in `deadlock_cycle`. A buffer is full if a packet waits for its
+    credits. `held`, int [links, vls]: credits in use of each buffer. `packet_credits`: credits of
+    the largest packet: a buffer with fewer free credits counts as full.
     """
     where, lane, reason, taken = _checked(wants, wants_vl, why, held)
     full = np.asarray(taken > buffer_credits - packet_credits)
@@ -119,19 +114,11 @@ def congestion_trees(
     first packet waits for another link. Trees without a full buffer are queues, not congestion, and
     are left out.
 
-    Parameters
-    ----------
-    wants, wants_vl, why
-        As in `deadlock_cycle`.
-    full
-        bool [links, vls], as returned by `full_buffers`.
-    slow_end
-        bool [links]: whether the link ends at an adapter that is slower than the link.
+    `wants`, `wants_vl`, `why`: as in `deadlock_cycle`. `full`, bool [links, vls]: as returned by
+    `full_buffers`. `slow_end`, bool [links]: whether the link ends at an adapter that is slower
+    than the link.
 
-    Returns
-    -------
-    list of CongestionTree
-        Trees in descending order of the number of nodes, then by root.
+    Returns trees in descending order of the number of nodes, then by root.
     """
     where, lane, reason, filled = _checked(wants, wants_vl, why, full)
     lanes = where.shape[1]
@@ -198,21 +185,13 @@ def _cause(
 def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> list[Buffer]:
     """Find a cycle of buffers in which each buffer waits for credits of the next one.
 
-    Parameters
-    ----------
-    wants
-        int [links, vls]: output link that the first packet of the buffer at the far end of each
-        link waits for, -1 if nothing waits.
-    wants_vl
-        int [links, vls]: lane of that packet on the output link.
-    why
-        int [links, vls]: reason of the wait; only lack of credits (2) can be part of a cycle.
+    `wants`, int [links, vls]: output link that the first packet of the buffer at the far end of
+    each link waits for, -1 if nothing waits. `wants_vl`, int [links, vls]: lane of that packet on
+    the output link. `why`, int [links, vls]: reason of the wait; only lack of credits (2) can be
+    part of a cycle.
 
-    Returns
-    -------
-    list of (link, vl)
-        The shortest cycle, beginning at its lowest buffer; of several shortest cycles, the one with
-        the lowest buffer. Empty if there is no cycle.
+    Returns the shortest cycle, beginning at its lowest buffer; of several shortest cycles, the one
+    with the lowest buffer. Empty if there is no cycle.
     """
     where, lane, reason = _checked(wants, wants_vl, why)
     lanes = where.shape[1]
@@ -226,15 +205,9 @@ def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> lis
 def cycles_of(after: NDArray[np.int64]) -> list[list[int]]:
     """Return all cycles of a graph with at most one outgoing edge for each node.
 
-    Parameters
-    ----------
-    after
-        int64 [nodes]: end of the outgoing edge, -1 for none.
+    `after` [nodes]: end of the outgoing edge, -1 for none.
 
-    Returns
-    -------
-    list of list of int
-        Each cycle begins at its lowest node and follows the edges; cycles are sorted by that node.
+    Each cycle begins at its lowest node and follows the edges; cycles are sorted by that node.
     """
     follow = after.tolist()
     seen = [0] * len(follow)

@@ -79,33 +79,20 @@ def connect(
 ) -> Connections:
     """Return routes, connections and queue pairs of the messages between hosts.
 
-    Parameters
-    ----------
-    fabric, routes, network, workload
-        The fabric, its routes, its network at the packet level, and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
-    eager_bytes, handshake, rendezvous
-        Which messages are answered, and how data then move, as in `weft.simulate`.
-    queue_pairs
-        As in `Hardware`.
-    per_pair
-        Number of queue pairs of each pair of ranks; messages of the pair use them round robin.
-    with_reverse
-        Whether destinations send notifications of congestion back.
-    ports
-        Ports that messages of hosts with several ports use.
-    lids
-        LID of the destination to which each message is sent: the ``first``, one selected by a
-        ``hash`` of the ranks, all LIDs of the destination round robin (``spread``), or an offset
-        from the first LID for each operation.
-    further_pairs
-        More routes, as in `Connections.pairs`.
-
-    Raises
-    ------
-    NotApplicable
-        If `lids` chooses among LIDs and the routes have no LMC.
+    - `fabric`, `routes`, `network`, `workload`: the fabric, its routes, its network at the packet
+      level, and the workload.
+    - `hosts` [ranks]: host of each rank.
+    - `eager_bytes`, `handshake`, `rendezvous`: which messages are answered, and how data then move,
+      as in `weft.simulate`.
+    - `queue_pairs`: as in `Hardware`.
+    - `per_pair`: number of queue pairs of each pair of ranks; messages of the pair use them round
+      robin.
+    - `with_reverse`: whether destinations send notifications of congestion back.
+    - `ports`: ports that messages of hosts with several ports use.
+    - `lids`: LID of the destination to which each message is sent: the ``first``, one selected by a
+      ``hash`` of the ranks, all LIDs of the destination round robin (``spread``), or an offset from
+      the first LID for each operation.
+    - `further_pairs`: more routes, as in `Connections.pairs`.
     """
     between = program_pairs(workload, hosts, eager_bytes, handshake)
     num_queues = between.queues(rendezvous)

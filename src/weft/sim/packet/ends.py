@@ -31,17 +31,9 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
     For each lane, the sender's credits, the credits being returned and the credits that packets
     hold add up to the buffer.
 
-    Returns
-    -------
-    mapping
-        ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in bytes;
-        ``credits``, the number of all credits; and ``held_credits``, the number of credits in use
-        at the end.
-
-    Raises
-    ------
-    BrokenInvariant
-        If a sum is wrong; the message names it.
+    Returns ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in
+    bytes; ``credits``, the number of all credits; and ``held_credits``, the number of credits in
+    use at the end.
     """
     net, count, packets = state.net, state.net.count, state.net.calendar.packets
     lanes, returns, rules = net.lanes, net.credits.returns, net.rules
@@ -122,9 +114,7 @@ def deadlock_in_part(fabric: Fabric, state: PacketRunState) -> str:
     Applies only to input queues (one for each incoming link and lane). With virtual output queues,
     a buffer with one waiting queue may have other queues that can proceed.
 
-    Returns
-    -------
-    str: each buffer and the buffer that it waits for; empty if there is no cycle.
+    Returns each buffer and the buffer that it waits for; empty if there is no cycle.
     """
     if state.net.rules["is_voq"]:
         return ""

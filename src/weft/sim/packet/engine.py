@@ -43,23 +43,10 @@ def run_packets(
     docs/packet-level.md states every rule of virtual cut-through, credits, lanes and arbitration.
     Times are whole picoseconds.
 
-    Parameters
-    ----------
-    fabric, routes, workload
-        The fabric, its routes and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
-    options
-        Options, as returned by `weft.sim.options.RunSettings.packet`.
-    progress
-        Called several times a second with the progress of the run. It may raise `StopRun`.
-    keyed
-        Routing keys of the workload; their paths replace those of the routes.
-
-    Raises
-    ------
-    NotApplicable
-        If the policy does not fit the routes.
+    `hosts` [ranks]: host of each rank. `options`: options, as returned by
+    `weft.sim.options.RunSettings.packet`. `progress`: called several times a second with the
+    progress of the run. It may raise `StopRun`. `keyed`: routing keys of the workload; their paths
+    replace those of the routes.
     """
     check_options(options)
     hardware: Hardware = options["hardware"]
@@ -176,10 +163,7 @@ def _run(
 ) -> tuple[int, bool]:
     """Run to the end, with snapshots of the buffers and reports of progress.
 
-    Returns
-    -------
-    tuple
-        The kernel's reason for stopping, and whether the user stopped the run.
+    Returns the kernel's reason for stopping, and whether the user stopped the run.
     """
     instants = 1000
     messages = len(workload.messages)

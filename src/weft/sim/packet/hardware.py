@@ -236,11 +236,8 @@ _FIELD = re.compile(rf"^({'|'.join(_KEYS)})\b|\b({'|'.join(n for n in _KEYS if '
 def hardware_of(given: Mapping[str, Any]) -> Hardware:
     """Return hardware from settings by key (`WRITTEN`); missing settings and None mean defaults.
 
-    Parameters
-    ----------
-    given
-        Settings by key: numbers, or text with a unit; tables are text such as ``"0:4,1:8"`` or a
-        list of entries.
+    `given`: settings by key: numbers, or text with a unit; tables are text such as ``"0:4,1:8"`` or
+    a list of entries.
     """
     wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:

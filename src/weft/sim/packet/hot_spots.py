@@ -302,10 +302,7 @@ def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.in
 def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
     """Return the congestion trees of one snapshot; see `congestion_trees`.
 
-    Parameters
-    ----------
-    snapshot
-        Number of the snapshot, from 0.
+    `snapshot`: number of the snapshot, from 0.
     """
     shots, hardware = snapshots_of(result), result.hardware
     state = (shots.wants[snapshot], shots.wants_vl[snapshot], shots.why[snapshot])
@@ -330,14 +327,9 @@ def summed_trees(
 ) -> list[CongestionTree]:
     """Return the congestion trees of several snapshots, merged by root, largest weight first.
 
-    Parameters
-    ----------
-    numbers
-        Numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
-        previous snapshot of the list.
-    first
-        Number of the first snapshot of the interval. The first listed snapshot is weighted by the
-        time since the snapshot before `first`.
+    `numbers`: numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
+    previous snapshot of the list. Number of the first snapshot of the interval. The first listed
+    snapshot is weighted by the time since the snapshot before `first`.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
     before = time[first - 1] if first else 0.0

@@ -52,19 +52,9 @@ def message_paths(
 ) -> MessageRoutes:
     """Return the routes between pairs of hosts.
 
-    Parameters
-    ----------
-    fabric, routes, network
-        The fabric, its routes and its network at the packet level.
-    sources, destinations
-        Host numbers of equal length; no host is its own destination.
-    ports, lid_offset
-        As in `weft.sim.static.loads.host_flows`.
-
-    Raises
-    ------
-    NotApplicable
-        If the packet level does not support routes of this kind.
+    `fabric`, `routes`, `network`: the fabric, its routes and its network at the packet level.
+    `sources`, `destinations`: host numbers of equal length; no host is its own destination.
+    `ports`, `lid_offset`: as in `weft.sim.static.loads.host_flows`.
     """
     routes.check(fabric)
     graph = fabric.graph

@@ -24,10 +24,8 @@ CACHE_LINE = 64
 def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> NDArray[Any]:
     """Return records aligned to a cache line, so that no record crosses one.
 
-    Parameters
-    ----------
-    values
-        Values of fields: one value for all records, or one per record; the other fields are 0.
+    `values`: values of fields: one value for all records, or one per record; the other fields are
+    0.
     """
     size = np.dtype(dtype).itemsize * count
     raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
@@ -82,10 +80,7 @@ class PacketNetwork:
     def of(cls, fabric: Fabric, hardware: Hardware, lanes: int) -> PacketNetwork:
         """Return the network of a fabric.
 
-        Parameters
-        ----------
-        lanes
-            Number of virtual lanes in use.
+        `lanes`: number of virtual lanes in use.
         """
         graph = fabric.graph
         forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
@@ -163,12 +158,8 @@ class PacketNetwork:
 def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardware) -> None:
     """Refuse nodes whose buffers hold too many credits, as all packets may wait for one lane.
 
-    Parameters
-    ----------
-    buffers
-        int64 [rows]: number of buffers of each node.
-    hardware
-        Settings with the credits of a buffer.
+    `buffers` [rows]: number of buffers of each node. `hardware`: settings with the credits of a
+    buffer.
     """
     most = int(buffers.max(initial=0))
     if most * hardware.buffer_credits <= MAX_NODE_CREDITS:

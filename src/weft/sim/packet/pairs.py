@@ -21,17 +21,8 @@ Entries = Annotated[tuple[str, ...], BeforeValidator(_entries)]
 def pairs(given: Any, entry_is: str) -> tuple[tuple[int, int], ...]:
     """Return the entries of a table given as pairs or as text in OpenSM's form ``0:0,3:12``.
 
-    Parameters
-    ----------
-    given
-        Pairs of whole numbers, or text.
-    entry_is
-        Name of an entry in messages: "a lane and a weight".
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a pair of whole numbers; the message names it.
+    `given`: pairs of whole numbers, or text. `entry_is`: name of an entry in messages: "a lane and
+    a weight".
     """
     entries = given.split(",") if isinstance(given, str) else given
     if not isinstance(entries, Iterable) or isinstance(entries, bytes | dict | set):

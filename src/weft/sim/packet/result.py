@@ -46,16 +46,7 @@ def alone_ps(
     docs/packet-level.md allow, and credits are always available. If buffers are smaller than the
     round trip of a credit needs, the simulated time is longer.
 
-    Parameters
-    ----------
-    network, message_routes, hardware
-        Network, routes and hardware of the run.
-    route, size_bytes
-        int [messages]: route of each message, and size of each message.
-
-    Returns
-    -------
-    int64 [messages]: time of each message, ps
+    `route`, `size_bytes`, int [messages]: route of each message, and size of each message.
     """
     used, which = np.unique(route, return_inverse=True)
     topology = network.topology

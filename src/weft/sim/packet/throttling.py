@@ -31,12 +31,7 @@ def throttling(
 ) -> pl.DataFrame:
     """Return one row for each queue pair that sends between hosts; see `THROTTLING_COLUMNS`.
 
-    Parameters
-    ----------
-    connections, workload
-        Connections and workload of the run.
-    host
-        int32 [ranks]: host of each rank.
+    `host` [ranks]: host of each rank.
     """
     ops = np.flatnonzero(connections.route != program.LOCAL)
     pairs, first, index = np.unique(connections.pair[ops], return_index=True, return_inverse=True)

@@ -41,10 +41,8 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     The result equals `link_loads` for all ordered pairs of different hosts (first port, LID
     offset 0), but flows are counted per switch: 46,656 hosts take about a second.
 
-    Returns
-    -------
-    Loads
-        int64 loads, or float64 loads if routes are candidates; a flow without a path adds no load.
+    Returns int64 loads, or float64 loads if routes are candidates; a flow without a path adds no
+    load.
     """
     routes.check(fabric)
     hosts = fabric.num_hosts
@@ -181,22 +179,8 @@ def all_to_all_users(
     offset 0), grouped by switch without a list of all flows: with forwarding tables, all packets
     from the hosts of one switch to one destination have the same path.
 
-    Parameters
-    ----------
-    fabric, routes
-        As in `all_to_all_loads`; the routes must have a single path for each flow.
-    links
-        Directed links, each at most once.
-
-    Returns
-    -------
-    list of LinkGroups
-        The flows over each link.
-
-    Raises
-    ------
-    NotApplicable
-        If the routes leave a choice of paths.
+    `fabric`, `routes`: as in `all_to_all_loads`; the routes must have a single path for each flow.
+    `links`: directed links, each at most once.
     """
     routes.check(fabric)
     graph = fabric.graph

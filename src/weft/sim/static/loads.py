@@ -38,22 +38,12 @@ def round_loads(
     parts: from the sources to the intermediates, and from the rows at which it reaches the
     intermediates to the destinations. Each part is split equally among the candidates at every hop.
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric, and routes with intermediates.
-    demand
-        float64 [target rows, rows]: load from each row to each target row; each pair with a load
-        must have a path.
+    `demand` [target rows, rows]: load from each row to each target row; each pair with a load must
+    have a path.
 
-    Returns
-    -------
-    ndarray
-        float64 [edges]: loads.
-    float
-        Share of minimal paths, if packets may also take minimal paths: the largest share that
-        minimises the maximum over edges of load divided by rate, as an ideal adaptive choice does.
-        This share is the same for all pairs; NaN if there is no choice.
+    Returns float64 [edges], and the share of minimal paths, if packets may also take minimal paths:
+    the largest share that minimises the maximum over edges of load divided by rate, as an ideal
+    adaptive choice does. This share is the same for all pairs; NaN if there is no choice.
     """
     apart = uses_intermediate(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
@@ -90,13 +80,8 @@ def _spread(
 def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> float:
     """Return the largest x from 0 to 1 that minimises max((1 - x) none + x all).
 
-    Parameters
-    ----------
-    none, all_
-        float64 [edges]: loads at x = 0 and at x = 1.
+    `none`, `all_` [edges]: loads at x = 0 and at x = 1.
 
-    Notes
-    -----
     The maximum of straight lines is convex: a bracket of a falling and a rising line is repeatedly
     reduced to their intersection, until no line is above it; this is the minimum. The result is the
     largest x at which no rising line is above the minimum.
@@ -146,15 +131,10 @@ def host_flows(
 ) -> EndpointFlows:
     """Convert flows between hosts to flows between endpoints.
 
-    Parameters
-    ----------
-    weights
-        Load of each flow, by default 1.
-    ports
-        Port used by hosts with several ports. ``first``: always the first port. ``spread``: for a
-        flow from host s to host d, port (s + d) modulo the number of ports, at both hosts.
-    lid_offset
-        LID offset of each flow's destination, 0 to 2^lmc - 1.
+    `weights`: load of each flow, by default 1. `ports`: port used by hosts with several ports.
+    ``first``: always the first port. ``spread``: for a flow from host s to host d, port (s + d)
+    modulo the number of ports, at both hosts. `lid_offset`: LID offset of each flow's destination,
+    0 to 2^lmc - 1.
     """
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
@@ -311,13 +291,7 @@ class Contention:
 def contention(
     fabric: Fabric, routes: Routes, flows: EndpointFlows, loads: NDArray[Any] | None = None
 ) -> Contention:
-    """Return the contention of each flow among all given flows.
-
-    Raises
-    ------
-    NotApplicable
-        If the routes leave a choice of paths.
-    """
+    """Return the contention of each flow among all given flows."""
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
     cost = loads * (fabric.host_rate_gbps / fabric.link_rate_gbps)
@@ -349,17 +323,10 @@ def link_users(
 ) -> list[NDArray[np.int32]]:
     """Return the flows that cross each of the given links.
 
-    Parameters
-    ----------
-    fabric, routes, flows
-        As in `flow_loads`; the routes must have a single path for each flow.
-    links
-        Directed links, each at most once.
+    `fabric`, `routes`, `flows`: as in `flow_loads`; the routes must have a single path for each
+    flow. `links`: directed links, each at most once.
 
-    Returns
-    -------
-    list of ndarray
-        int32 flow indices for each link, sorted by destination.
+    Returns int32 flow indices for each link, sorted by destination.
     """
     index_of = np.full(fabric.num_links, -1, dtype=np.int32)
     index_of[links] = np.arange(len(links), dtype=np.int32)

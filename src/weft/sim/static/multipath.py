@@ -268,12 +268,8 @@ def _bins(
 ) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
     """Return the fewest rectangles of (QP, epoch) from which every split can be composed.
 
-    Returns
-    -------
-    bin_of : ndarray
-        int32 [QPs, epochs]: the rectangle that contains each part, -1 for parts of no split.
-    members : list of ndarray
-        The rectangles of each split.
+    Returns int32 [QPs, epochs]: the rectangle that contains each part, -1 for parts of no split;
+    and the rectangles of each split.
     """
     qps = np.unique([split[0] for split in splits])
     epochs = np.unique([split[1] for split in splits])

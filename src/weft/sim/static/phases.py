@@ -192,15 +192,8 @@ def analyse_workload(
 ) -> StaticWorkload:
     """Load the links with the messages of each phase.
 
-    Parameters
-    ----------
-    ports
-        Port used by hosts with several ports: ``first`` or ``spread``; see `weft.sim.static.loads`.
-
-    Raises
-    ------
-    NotApplicable
-        If the routes do not define the links of a flow.
+    `ports`: port used by hosts with several ports: ``first`` or ``spread``; see
+    `weft.sim.static.loads`.
     """
     routes.check(fabric)
     where = fabric.host_numbers(hosts, "hosts of the ranks", count=workload.num_ranks)

@@ -93,10 +93,7 @@ class FlitSeries(Series):
     ) -> FlitSeries:
         """Check the settings, and try the routings if there are several.
 
-        Raises
-        ------
-        InputError, NotApplicable
-            As in `sweep_flits`.
+        Raises `InputError`, `NotApplicable` as in `sweep_flits`.
         """
         check_fabric(fabric)
         load, router = load or Load(), router or Router()

@@ -20,26 +20,16 @@ def measure_jobs(
     A read counts from the time at which its request is issued to the arrival of its data, with the
     size of the data. Its source is the rank that issues it, its destination the rank that answers.
 
-    Parameters
-    ----------
-    workload
-        A workload of `weft.workload.sources.open_loop` or `open_loop_jobs`, or several of them
-        combined by `weft.workload.jobs.combine`.
-    arrived_ns
-        float [ops]: arrival of each message, such as `arrived_ns` of a result of the flow or packet
-        level.
-    sources
-        Number of ranks that issue transfers; if left out, those of the job that issue at least one.
-    **window
-        Further arguments of `weft.sim.sweep.measure`, such as `warmup_ns`, `measure_ns` and
-        `rate_gbps`.
+    `workload`: a workload of `weft.workload.sources.open_loop` or `open_loop_jobs`, or several of
+    them combined by `weft.workload.jobs.combine`. `arrived_ns`, float [ops]: arrival of each
+    message, such as `arrived_ns` of a result of the flow or packet level. `sources`: number of
+    ranks that issue transfers; if left out, those of the job that issue at least one. `**window`:
+    further arguments of `weft.sim.sweep.measure`, such as `warmup_ns`, `measure_ns` and
+    `rate_gbps`.
 
-    Returns
-    -------
-    dict
-        Measures of each job by its name, in the order of the jobs; a single job without a name is
-        ``""``. Loads are means over the sources of the job: the accepted bandwidth of all its
-        sources is ``accepted_load * rate_gbps * sources``.
+    Returns measures of each job by its name, in the order of the jobs; a single job without a name
+    is ``""``. Loads are means over the sources of the job: the accepted bandwidth of all its
+    sources is ``accepted_load * rate_gbps * sources``.
     """
     every = transfers(workload)
     arrived = np.asarray(arrived_ns, np.float64)[every.ops]

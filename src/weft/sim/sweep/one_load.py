@@ -108,12 +108,7 @@ class RoutedFabric:
     ) -> tuple[NDArray[np.float64], float]:
         """Run a workload; return the arrival times of messages and the end of the run.
 
-        Returns
-        -------
-        float64 [ops]
-            Arrival of each message, ns; negative if it did not arrive.
-        float
-            End of the run, ns.
+        All are in ns; the time of a message that did not arrive is negative.
         """
         if self.level == "flow":
             assert isinstance(self.routes, Routes)
@@ -137,10 +132,7 @@ class RoutedFabric:
     def try_out(self) -> None:
         """Send one message of no bytes, to compile the kernels and to raise errors early.
 
-        Raises
-        ------
-        InputError, NotApplicable
-            As in `weft.simulate`.
+        Raises `InputError`, `NotApplicable` as in `weft.simulate`.
         """
         work = WorkloadBuilder(self.fabric.num_hosts)
         work.put(0, 1, 0)
@@ -156,23 +148,9 @@ def measure_load(
 ) -> OpenLoopMeasures:
     """Run the traffic at one load and measure the run.
 
-    Parameters
-    ----------
-    load
-        Offered load: mean rate of a source divided by the traffic's rate.
-    seed
-        Seed of times, sizes and destinations, and of the policy.
-    watch
-        Called several times a second with the progress.
-
-    Returns
-    -------
-    OpenLoopMeasures
-
-    Raises
-    ------
-    InputError, NotApplicable
-        As in `open_loop` and `weft.simulate`.
+    `load`: offered load: mean rate of a source divided by the traffic's rate. `seed`: seed of
+    times, sizes and destinations, and of the policy. `watch`: called several times a second with
+    the progress.
     """
     if not 0 < load < np.inf:
         raise InputError(f"a load must be above 0, not {load}")

@@ -79,23 +79,11 @@ def bisect(
 ) -> tuple[float, float | None, OpenLoopMeasures | None, int]:
     """Find the interval in which saturation begins.
 
-    Parameters
-    ----------
-    run
-        Function that returns the measures at a load.
-    resolution
-        Width of the interval at the end.
+    `run`: function that returns the measures at a load. `resolution`: width of the interval at the
+    end.
 
-    Returns
-    -------
-    float
-        Highest load without saturation, 0 if all loads saturate.
-    float or None
-        Lowest load with saturation; None if `highest` does not saturate.
-    OpenLoopMeasures or None
-        Measures at the lowest load with saturation.
-    int
-        Number of runs.
+    Returns the highest load without saturation, 0 if all loads saturate; the lowest load with
+    saturation and the measures there, None if `highest` does not saturate; and the number of runs.
     """
     at_high = run(highest)
     if not at_high.saturated:

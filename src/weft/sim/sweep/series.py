@@ -59,20 +59,9 @@ class Series:
         The first point runs first, then the last, the middle and so on, so that what an interrupt
         leaves is spread over all points.
 
-        Parameters
-        ----------
-        run
-            Function of a module from this series, the number of a configuration with a point, and
-            `watch` to the columns that are measured.
-        points
-            Point -> its columns.
-        share
-            Work of one configuration, relative to that from which several processes save time.
-
-        Raises
-        ------
-        InputError
-            If all runs failed.
+        `run`: function of a module from this series, the number of a configuration with a point,
+        and `watch` to the columns that are measured. `points`: point -> its columns. `share`: work
+        of one configuration, relative to that from which several processes save time.
         """
         check_processes(processes)
         every = list(points)
@@ -100,11 +89,8 @@ class Series:
 def ends_first(number: int) -> list[int]:
     """Return the indices of a list in an order such that each prefix is spread over the list.
 
-    Returns
-    -------
-    list of int
-        The first index, the last, the middle, and then the middles of ever smaller gaps, from the
-        left.
+    Returns the first index, the last, the middle, and then the middles of ever smaller gaps, from
+    the left.
     """
     order = [0, number - 1] if number > 1 else list(range(number))
     gaps = deque([(0, number - 1)])

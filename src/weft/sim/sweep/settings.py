@@ -136,17 +136,11 @@ class LoadSeries(Series):
     ) -> LoadSeries:
         """Check all settings, make the routes, and try every combination with one message.
 
-        Parameters
-        ----------
-        fabric, routes, level, policy, routing, seed
-            As in `weft.sweep`.
-        given
-            Settings of the traffic and of runs.
+        `fabric`, `routes`, `level`, `policy`, `routing`, `seed`: as in `weft.sweep`. `given`:
+        settings of the traffic and of runs.
 
-        Raises
-        ------
-        NotApplicable
-            If no combination fits, or the pattern does not exist for this number of hosts.
+        Raises `NotApplicable` if no combination fits, or the pattern does not exist for this number
+        of hosts.
         """
         check_fabric(fabric)
         level = check_level(level)
@@ -202,10 +196,7 @@ class LoadSeries(Series):
     def measure(self, number: int, load: float, watch: Callable[[Any], None]) -> OpenLoopMeasures:
         """Run a configuration at a load.
 
-        Raises
-        ------
-        InputError, NotApplicable
-            As in `measure_load`.
+        Raises `InputError`, `NotApplicable` as in `measure_load`.
         """
         network = self.configurations[number].what
         return measure_load(network, self.traffic, load, self.seed_of(load), watch)
@@ -225,10 +216,7 @@ def _configuration(
 ) -> Configuration:
     """Return an engine or a routing, tried with one message.
 
-    Parameters
-    ----------
-    routed
-        Engines that were routed before, to which this one is added.
+    `routed`: engines that were routed before, to which this one is added.
     """
     given, level, _, policy, routing = method
     routes: Routes | str | NotApplicable
@@ -254,13 +242,7 @@ def _configuration(
 
 
 def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") -> OpenLoopTraffic:
-    """Return the traffic of a sweep with default values filled in.
-
-    Raises
-    ------
-    InputError, NotApplicable
-        If a value does not fit, or the pattern does not exist for this number of hosts.
-    """
+    """Return the traffic of a sweep with default values filled in."""
     rate = fabric.host_rate_gbps if given.rate_gbps is None else given.rate_gbps
     sources = len(np.unique(flows_of(fabric.num_hosts, given.pattern).sources))
     times = min(max(MESSAGES / sources, SHORTEST), LONGEST)

@@ -151,29 +151,16 @@ def measure(
        degrees of freedom), and
     2. latency grows or messages starve, as above.
 
-    Parameters
-    ----------
-    born_ns, arrived_ns
-        float [messages]: times at which messages were generated and arrived; a
-        negative or NaN arrival means that a message never arrived.
-    size_bytes
-        int [messages].
-    warmup_ns, measure_ns
-        Time before the window, and length of the window.
-    rate_gbps
-        Rate of a source at load 1.
-    sources_stop_ns
-        Time at which sources stopped; by default the end of the window.
-    stopped_ns
-        End of the run; by default the last arrival.
-    load
-        Mean rate of every source, divided by `rate_gbps`; by default estimated from the messages.
-    source, destination
-        int [messages]: ranks; if left out, single ranks are not tested.
-
-    Returns
-    -------
-    OpenLoopMeasures
+    - `born_ns`, `arrived_ns`, float [messages]: times at which messages were generated and arrived;
+      a negative or NaN arrival means that a message never arrived.
+    - `size_bytes`, int [messages].
+    - `warmup_ns`, `measure_ns`: time before the window, and length of the window.
+    - `rate_gbps`: rate of a source at load 1.
+    - `sources_stop_ns`: time at which sources stopped; by default the end of the window.
+    - `stopped_ns`: end of the run; by default the last arrival.
+    - `load`: mean rate of every source, divided by `rate_gbps`; by default estimated from the
+      messages.
+    - `source`, `destination`, int [messages]: ranks; if left out, single ranks are not tested.
     """
     born, arrived = np.asarray(born_ns, np.float64), np.asarray(arrived_ns, np.float64)
     size = np.asarray(size_bytes, np.float64)

@@ -52,12 +52,8 @@ class _Token:
 def parse(text: str, file: str, *, numbered: bool = True) -> tuple[Assignment, ...]:
     """Return the assignments of a file in order.
 
-    Parameters
-    ----------
-    file
-        Name of the file, for messages.
-    numbered
-        Whether messages and assignments have line numbers.
+    `file`: name of the file, for messages. `numbered`: whether messages and assignments have line
+    numbers.
     """
     tokens = _tokens(text)
     found = []

@@ -15,12 +15,8 @@ _EXPECTED = {int: "a whole number", float: "a number", str: "a word"}
 class Values:
     """The values of all keys.
 
-    Parameters
-    ----------
-    given
-        Assignments in order; later ones replace earlier ones.
-    lenient
-        Whether what has no counterpart is noted, not refused.
+    `given`: assignments in order; later ones replace earlier ones. `lenient`: whether what has no
+    counterpart is noted, not refused.
     """
 
     def __init__(self, given: Iterable[Assignment], *, lenient: bool):

@@ -103,13 +103,7 @@ def _with_escape(arrays: grid.Grid) -> grid.Grid:
 
 
 def coordinates(links: Links, *, ties: Ties = "random") -> grid.Grid:
-    """Return the coordinates of the switches of a complete grid.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is no mesh, torus or HyperX, or switches or cables are missing.
-    """
+    """Return the coordinates of the switches of a complete grid."""
     fabric, graph = links.fabric, links.fabric.graph
     where = _labels(fabric)
     size = where.max(axis=0) + 1

@@ -21,21 +21,11 @@ from weft.sim.flit.routings.routing_registry import Routing, fixed
 def of_routes(links: Links, routes: Routes, lanes: int, policy: str | None = None) -> Routing:
     """Return routes of an engine as a routing.
 
-    Parameters
-    ----------
-    routes
-        Forwarding tables without an LMC, source routes, or candidates.
-    lanes
-        Virtual channels of each class of traffic, a multiple of the virtual lanes of the routes.
-    policy
-        Policy that chooses among candidates, with options; by default the policy with the name of
-        the engine or, if there is none, ``ecmp``. Routes without a choice have the policy
-        ``deterministic``.
-
-    Raises
-    ------
-    NotApplicable
-        If the routes have an LMC or miss a path, or the policy does not fit the routes.
+    `routes`: forwarding tables without an LMC, source routes, or candidates. `lanes`: virtual
+    channels of each class of traffic, a multiple of the virtual lanes of the routes. `policy`:
+    policy that chooses among candidates, with options; by default the policy with the name of the
+    engine or, if there is none, ``ecmp``. Routes without a choice have the policy
+    ``deterministic``.
     """
     routes.check(links.fabric)
     if lanes % routes.num_vls:

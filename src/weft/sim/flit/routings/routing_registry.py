@@ -86,17 +86,9 @@ def fixed(arrays: Any) -> Any:
 def bind(spec: str, links: Links, lanes: int) -> Routing:
     """Return a routing by its spec, for a fabric.
 
-    Parameters
-    ----------
-    spec
-        Name of a routing, with options.
-    lanes
-        Virtual channels of each class of traffic.
+    `spec`: name of a routing, with options. `lanes`: virtual channels of each class of traffic.
 
-    Raises
-    ------
-    NotApplicable
-        If the routing does not fit the fabric.
+    Raises `NotApplicable` if the routing does not fit the fabric.
     """
     entry, options = routing.parse(spec)
     least = entry.facts["lanes"]

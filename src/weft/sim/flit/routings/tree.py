@@ -28,13 +28,7 @@ def nca_adaptive(links: Links, lanes: int) -> Routing:
 
 
 def coordinates(links: Links) -> tree.Tree:
-    """Return the coordinates of the switches of a complete fat tree.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is no fat tree, or cables are missing.
-    """
+    """Return the coordinates of the switches of a complete fat tree."""
     fabric, graph = links.fabric, links.fabric.graph
     clos = find_folded_clos(fabric)
     if not clos.complete:
@@ -90,15 +84,9 @@ def _check_regular(
 ) -> None:
     """Refuse a switch whose children differ in size or in cables.
 
-    Parameters
-    ----------
-    rows
-        `TREE` of each row.
-    inner, downs
-        Rows with children, and the number of edges downwards of each row.
-    span, tail
-        [edges]: leaf switches below the child that an edge leads to, 0 for edges upwards; and the
-        row at its tail.
+    `rows`: `TREE` of each row. `inner`, `downs`: rows with children, and the number of edges
+    downwards of each row. `span`, `tail` [edges]: leaf switches below the child that an edge leads
+    to, 0 for edges upwards; and the row at its tail.
     """
     different = span[span > 0] != rows["span"][tail[span > 0]]
     uneven = rows["parallel"][inner] * (rows["high"] - rows["low"])[inner] != (

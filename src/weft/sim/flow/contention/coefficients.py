@@ -142,11 +142,8 @@ def _toml(value: float) -> str:
 def read_coefficients(path: str | Path) -> NetworkCoefficients:
     """Read a file of coefficients.
 
-    Parameters
-    ----------
-    path
-        A TOML file with `inverse_bandwidth_s_per_byte`, a table `coefficients` or both, and
-        optionally a table `uncertainty`.
+    `path`: a TOML file with `inverse_bandwidth_s_per_byte`, a table `coefficients` or both, and
+    optionally a table `uncertainty`.
     """
     entries = parse_toml(read_text(path), path)
     for name in entries:

@@ -44,14 +44,7 @@ _SETTINGS = ("bandwidth", "inverse-bandwidth", "size", "start")
 
 @dataclass(frozen=True)
 class ContentionGraph:
-    """A dynamic contention graph with names.
-
-    Raises
-    ------
-    InputError
-        If lengths differ, a size or start is out of range, an edge is a loop, two edges have the
-        same name, or a name is not allowed in the file.
-    """
+    """A dynamic contention graph with names."""
 
     #: Names of the edges, unique.
     names: tuple[str, ...]

@@ -160,10 +160,7 @@ def predict_elapsed(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the times of `predict`, and the duration of each communication.
 
-    Returns
-    -------
-    completion_s, elapsed_s
-        float64 [edges] each, as in `ContentionSteps`.
+    Returns float64 [edges] each, as in `ContentionSteps`.
     """
     solution = _solve(
         sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False

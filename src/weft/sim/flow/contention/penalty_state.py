@@ -24,12 +24,8 @@ def slot_shift(
 ) -> int:
     """Return the number of bits of an index in a flow's slot, which has one entry per hop.
 
-    Parameters
-    ----------
-    capacity_bytes_per_ns
-        float64 [links]: capacity of each link, above 0.
-    route_offset, route_share
-        int64 [routes + 1] and float64, as in `weft.sim.flow.network.Network`.
+    `capacity_bytes_per_ns` [links]: capacity of each link, above 0. `route_offset`, `route_share`:
+    int64 [routes + 1] and float64, as in `weft.sim.flow.network.Network`.
     """
     if not np.all(capacity_bytes_per_ns > 0):
         raise InputError("capacities of links must be above 0")
@@ -58,24 +54,16 @@ def penalty_state(
 ) -> kernel.PenaltyState:
     """Return a state of `weft.kernels.flow.penalty` without flows.
 
-    Parameters
-    ----------
-    capacity_bytes_per_ns
-        float64 [links]: capacity of each link, above 0.
-    route_offset, route_link
-        int64 [routes + 1] and int32: links of each route as in `weft.sim.flow.network.Network`. A
-        route has each link at most once. Its first link leaves the sending adapter, its last link
-        enters the receiving adapter.
-    route_share
-        float64, same shape as `route_link`, above 0: share of a flow's rate that uses the link;
-        empty if all shares are 1.
-    num_adapters
-        Number of endpoints; the endpoint numbers of flows are below this number.
-    model
-        Coefficients of the contention-graph model, which applies to the adapters.
-    inner
-        bool [links]: whether the link is inside the fabric, and so is not part of the contention
-        graph. By default, links between the first and the last link of some route.
+    - `capacity_bytes_per_ns` [links]: capacity of each link, above 0.
+    - `route_offset`, `route_link`: int64 [routes + 1] and int32: links of each route as in
+      `weft.sim.flow.network.Network`. A route has each link at most once. Its first link leaves the
+      sending adapter, its last link enters the receiving adapter.
+    - `route_share`: same shape as `route_link`, above 0: share of a flow's rate that uses the link;
+      empty if all shares are 1.
+    - `num_adapters`: number of endpoints; the endpoint numbers of flows are below this number.
+    - `model`: coefficients of the contention-graph model, which applies to the adapters.
+    - `inner` [links]: whether the link is inside the fabric, and so is not part of the contention
+      graph. By default, links between the first and the last link of some route.
     """
     links = len(capacity_bytes_per_ns)
     hops = np.diff(route_offset)

@@ -138,16 +138,10 @@ def aged(metric, heard, now, ageing):
 def feedback(cells, base, uplinks, now, ageing):
     """Choose the metric that a packet feeds back, round robin; changed metrics come first.
 
-    Parameters
-    ----------
-    cells, base, uplinks
-        `CELL` records, index of the peer's first record, and number of the peer's records.
-    now, ageing
-        ps.
+    `cells`, `base`, `uplinks`: `CELL` records, index of the peer's first record, and number of the
+    peer's records. `now`, `ageing`: ps.
 
-    Returns
-    -------
-    int: tag and metric, in the two upper bytes of a word.
+    Returns tag and metric, in the two upper bytes of a word.
     """
     last = np.int64(cells[base].last_fed)
     known = np.int64(NO_TAG)
@@ -388,14 +382,7 @@ def conga(
 
 
 def _keep(usual: Any, gap: float, entries: int, fabric: Fabric, routes: CandidateRoutes) -> Conga:
-    """Return levels, pods and uplinks of a tree, with empty tables.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a tree of two or three levels, routes go up after going down, or a
-        middle switch cannot tell the sources of feedback apart.
-    """
+    """Return levels, pods and uplinks of a tree, with empty tables."""
     graph = fabric.graph
     level = find_levels(fabric).astype(np.int64) - 1
     most = int(level.max())

@@ -99,11 +99,8 @@ policy = PolicyRegistry("policy", "weft.sim.packet.policies", "weft.policies")
 def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
     """Return a policy by its spec, for routes of a fabric.
 
-    Raises
-    ------
-    NotApplicable
-        If the routes leave a choice and the policy makes none, or conversely; if only one of routes
-        and policy uses intermediates; or if the policy does not support the fabric.
+    Raises `NotApplicable` if the routes leave a choice and the policy makes none, or conversely; if
+    only one of routes and policy uses intermediates; or if the policy does not support the fabric.
     """
     entry, options = policy.parse(spec)
     chosen: Policy = entry.function(**policy.bind(entry, options))

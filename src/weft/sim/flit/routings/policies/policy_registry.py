@@ -53,17 +53,10 @@ class FlitPolicy:
 def bind(spec: str | None, links: Links, routes: CandidateRoutes, lanes: int) -> Routing:
     """Return routes with candidates and a policy as a routing.
 
-    Parameters
-    ----------
-    spec
-        Name of the policy, with options; None for the usual one.
-    lanes
-        Virtual channels of each class of traffic, a multiple of the virtual lanes of the routes.
+    `spec`: name of the policy, with options; None for the usual one. `lanes`: virtual channels of
+    each class of traffic, a multiple of the virtual lanes of the routes.
 
-    Raises
-    ------
-    NotApplicable
-        If the policy does not fit the routes, or they miss a path.
+    Raises `NotApplicable` if the policy does not fit the routes, or they miss a path.
     """
     if spec is None:
         spec = usual_of(routes.engine, policy)
