@@ -33,7 +33,9 @@ demo: $(VENV)/.installed
 	$(BIN)/weft compare '$(FABRIC)' $(if $(NAMES),--names '$(NAMES)') --report $(OUT)/report.html
 	@echo "Open $(abspath $(OUT)/report.html) in a browser."
 
-test: system $(VENV)/.tested lint unit docs
+# On two cores the tests leave time for the linters and the site.
+test: system $(VENV)/.tested
+	$(MAKE) --jobs=2 --output-sync=target lint unit docs
 
 # Packages of the real counterparts that tests run; needs root on Debian.
 system:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,32 @@ def _no_word_of_compiling() -> None:
 def _no_width() -> None:
     """Use the default width of output, whatever the terminal that runs the tests."""
     os.environ.pop("COLUMNS", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make validate` what `sampled` does not take of the cases of a test."""
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if isinstance(item, pytest.Function) and "sampled" in marks and "slow" not in marks:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for each in cases.values():
+        (number,) = each[0].get_closest_marker("sampled").args
+        for item in sampled_out(each, number):
+            item.add_marker("slow")
+
+
+def sampled_out(cases: list[pytest.Function], number: int) -> list[pytest.Function]:
+    """Return all cases but a number of them, which have every word that several cases share."""
+    words = Counter(word for case in cases for word in words_of(case))
+    seen = {word for word, count in words.items() if count == 1}
+    taken, rest = [], []
+    for case in sorted(cases, key=lambda case: hashlib.sha1(case.name.encode()).digest()):
+        (rest if words_of(case) <= seen else taken).append(case)
+        seen |= words_of(case)
+    return rest[max(0, number - len(taken)) :]
+
+
+def words_of(case: pytest.Function) -> set[str]:
+    return {value for value in case.callspec.params.values() if isinstance(value, str)}

@@ -437,6 +437,7 @@ def check(fabric: Fabric, result: CostPlan, layout: RoomLayout) -> None:
     assert np.all(result.fabric.cable_length_m > 0)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:

@@ -269,6 +269,7 @@ def test_routes_that_can_deadlock_are_replaced_unless_asked_for() -> None:
     assert weft.place_io(SLIM, 2, **QUICK).engine == "minhop"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("engine", ["ecmp", "valiant"])
 def test_routes_with_a_choice_of_paths_have_no_count_of_users(engine) -> None:
     fabric = weft.fabric("xgft:2;4,4;1,2" if engine == "ecmp" else "dragonfly:p=2,a=4,h=2")

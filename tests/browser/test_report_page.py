@@ -432,6 +432,7 @@ def test_tables_are_readable_without_scripts(open_report: Any, tree_page: Page) 
     assert not report.tab.locator(".toolbar").is_visible()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_page_fits_its_window(open_report: Any, tree_page: Page, width: int, theme: str) -> None:

@@ -147,6 +147,7 @@ def test_other_measures(tab: Page) -> None:
     expect(drawn(tab, "curves")).to_contain_text("messages")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("plot", PLOTS)
 def test_every_plot_is_saved_as_svg_and_its_data_as_csv(tab: Page, plot: str) -> None:
     picture = drawn(tab, plot)
@@ -344,6 +345,7 @@ def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
         assert tab.locator("h1").inner_text() == bad
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["no seeds", "one axis", "one point", "no result"])
 def test_small_studies(browser: Browser, tmp_path: Path, case: str) -> None:
     data = {

@@ -227,6 +227,7 @@ def test_a_disconnected_fabric_is_compared_within_its_parts(capsys) -> None:
     assert "108 host pairs are not connected by cables" in out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
 def test_a_narrow_terminal_does_not_cut_the_main_figures(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
@@ -272,6 +273,7 @@ def test_writers_take_their_options(capsys) -> None:
     assert "h3" not in without
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("listed", [None, 0], ids=["by flow", "by switch"])
 def test_users_of_a_link_list_each_flow_once(
     monkeypatch: pytest.MonkeyPatch, listed: int | None
@@ -407,6 +409,7 @@ def test_list_shows_everything(capsys) -> None:
     assert "tornado" not in out
 
 
+@pytest.mark.sampled(120)
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize(
     ("kind", "entry"), [(kind, entry) for kind, registry in KINDS.items() for entry in registry]

@@ -37,6 +37,7 @@ def python(text: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("module", ["cyclopts", "weft.cli.listing", "numba"])
 @pytest.mark.parametrize(
     ("sent", "handler", "status", "word"),

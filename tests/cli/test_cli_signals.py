@@ -155,6 +155,7 @@ sys.exit(app.run([]))
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
     ["TypeInferer.propagate", "ObjectRef.__init__", "_LLVMLock.__exit__", "ObjectRef.__del__"],

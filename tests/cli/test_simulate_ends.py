@@ -200,6 +200,7 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     assert report(60, 0) == "; remaining time unknown"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],

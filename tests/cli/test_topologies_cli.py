@@ -40,6 +40,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_whole_routes(capsys, monkeypatc
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("routing", ["static", "adaptive"])
 def test_all_machines_have_the_class_of_routing(routing, capsys):
     words = ["--hosts", "40", "--radix", "16", "--workload", "shift", "--processes", "1"]
@@ -51,6 +52,7 @@ def test_all_machines_have_the_class_of_routing(routing, capsys):
     assert all(row["status"] == "complete" for row in rows)
 
 
+@pytest.mark.slow
 def test_a_time_without_contention_is_beside_every_time(capsys):
     rows = []
     for more in ([], ["--eager", "1MiB"]):
@@ -62,6 +64,7 @@ def test_a_time_without_contention_is_beside_every_time(capsys):
     assert rows[1]["contention_free_ns"] < rows[0]["contention_free_ns"]
 
 
+@pytest.mark.slow
 def test_machines_of_every_size_lack_the_same_share_of_cables(capsys, tmp_path: Path):
     rows = {}
     for faults in ([], ["--random-cables", "20%", "--fault-seed", "3"]):
@@ -131,6 +134,7 @@ def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path)
     assert f"<td>{row['spec']}</td><td>static</td><td>torus-2QoS</td>" in text
 
 
+@pytest.mark.slow
 def test_calls_with_other_options_are_studies_of_their_own_in_a_store(tmp_path: Path):
     folder = tmp_path / "store"
     words = ["topologies", *FEW, "--family", "torus", "--store", str(folder)]
@@ -162,6 +166,7 @@ def test_the_page_of_a_single_machine_begins_with_its_table(tmp_path: Path):
     assert "<td>static</td><td>torus-2QoS</td>" in row
 
 
+@pytest.mark.slow
 def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
     tables = []
     for number in ("1", "2"):

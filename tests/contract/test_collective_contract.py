@@ -49,6 +49,7 @@ def test_every_algorithm_computes_what_mpi_defines(entry: str, n: int) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("entry", ENTRIES)
 @settings(max_examples=6)
 @given(data=st.data())

@@ -72,6 +72,7 @@ def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
     return route(fabric, "updn", roots="center") if entry.name == "updn" else None
 
 
+@pytest.mark.sampled(120)
 @pytest.mark.parametrize(("spec", "entry"), CASES)
 def test_an_engine_routes_a_fabric_or_gives_a_reason(entry: Entry, spec: str) -> None:
     for fabric in fabrics(spec):

@@ -78,6 +78,7 @@ def test_measures_and_tables_are_described(name: str) -> None:
     assert study_command[name].summary.endswith(".")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_seeds_determine_the_result(tmp_path: Path, name: str) -> None:
     """Equal seeds give equal results; if something is random, other seeds give others."""

@@ -94,6 +94,7 @@ def test_real_minhop_on_a_torus_can_deadlock(tmp_path: Path) -> None:
     assert "waits for" in actual.findings[0].text
 
 
+@pytest.mark.slow
 def test_real_minhop_on_a_tree_overloads_cables(tmp_path: Path) -> None:
     actual = real("xgft:3;6,6,6;1,6,6", "minhop", tmp_path / "dumps")
     assert kinds(actual) == ["unbalanced"]

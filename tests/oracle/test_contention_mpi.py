@@ -52,6 +52,7 @@ def measure(processes: int, *words: str, folder: Path) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("pair: 0->1 0->2\n")
     run = measure(

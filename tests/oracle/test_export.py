@@ -236,6 +236,7 @@ systemctl start opensm
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spec", "engine", "own", "moved"),
     [

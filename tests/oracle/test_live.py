@@ -417,6 +417,7 @@ def ndr(folder: Path, **options: Any) -> Fabric:
     return load(str(path))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("lids", [False, True])
 def test_port_guids_other_than_ibsims_are_simulated(

@@ -100,6 +100,7 @@ def test_every_rank_gets_the_lids_of_the_granted_key(served: Served, tmp_path: P
     assert {dlid for _, _, dlid in used} == {None}  # without a subnet manager
 
 
+@pytest.mark.slow
 def test_lids_are_those_of_the_subnet_manager(tmp_path: Path) -> None:
     require_tools("mpirun", "opensm", "ibsim")
     fabric = weft.fabric(SPEC)
@@ -225,6 +226,7 @@ weft.mpi.done(world, "a")
     assert found["two on a host"] == [str([0, bits, 0, bits]), str([0] * 4)] * 2
 
 
+@pytest.mark.slow
 def test_a_key_is_held_until_the_last_rank_is_done(served: Served) -> None:
     with served.client() as client:
         client.place("long", num_hosts=2, phases={"a": [(0, 1)]})
@@ -248,6 +250,7 @@ printed("done", finished)
     assert found == {"held": ["None", "True"], "done": ["None", "None"]}
 
 
+@pytest.mark.slow
 def test_a_program_outlives_the_service_with_fallback(tmp_path: Path) -> None:
     require_tools("mpirun")
     with serving("xgft:2;2,2;1,2", tmp_path, port=(port := free_port())) as service:

@@ -59,6 +59,7 @@ def compare(fabric: Fabric, folder: Path, engine: str) -> None:
     assert worst(fabric, ours) <= worst(fabric, theirs)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", [None, 1])
 @pytest.mark.parametrize("spec", TREES + OTHERS)
 def test_minhop_equals_opensms_or_is_better(spec: str, shuffle: int | None, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def lanes_of(folder: Path) -> int:
     return max(int(count) for count in re.findall(r"(?:Lanes needed: |needed=)(\d+)", log))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "fabric"), ALL, ids=[name for name, _ in ALL])
 def test_sssp_equals_opensms_or_is_better(name: str, fabric: Fabric, tmp_path: Path) -> None:
     used, table = opensm_tables(fabric, tmp_path, "sssp")
@@ -62,6 +63,7 @@ def test_sssp_equals_opensms_or_is_better(name: str, fabric: Fabric, tmp_path: P
     assert validate(fabric, ours).mean_hops <= validate(fabric, same).mean_hops
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "fabric"), ALL, ids=[name for name, _ in ALL])
 def test_dfsssp_needs_no_more_lanes(name: str, fabric: Fabric, tmp_path: Path) -> None:
     used, table = opensm_tables(fabric, tmp_path, "dfsssp", "-Q")
@@ -89,6 +91,7 @@ def test_dfsssp_falls_back_where_opensm_has_too_few_lanes(shuffle: int, tmp_path
     assert validate(fabric, ours).credit_loops
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "fabric"), ALL, ids=[name for name, _ in ALL])
 def test_lash_needs_no_more_lanes_and_loads_no_link_more(
     name: str, fabric: Fabric, tmp_path: Path

@@ -44,6 +44,7 @@ def test_flows_of_figure_2_take_the_paths_of_their_keys() -> None:
     assert check_live(fabric, [one, other]) == 3
 
 
+@pytest.mark.slow
 def test_flows_of_216_hosts_on_three_levels_take_the_paths_of_their_keys() -> None:
     fabric = weft.fabric("xgft:3;6,6,6;1,6,6")
     random = np.random.default_rng(1)

@@ -97,6 +97,7 @@ def cable_of(subnet: Subnet, client: Client, application: str, phase: str, numbe
     raise AssertionError("no path uses a top switch")
 
 
+@pytest.mark.slow
 def test_six_applications_keep_their_keys_while_a_cable_is_pulled(tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibtracert")
     fabric = weft.fabric(SPEC)
@@ -201,6 +202,7 @@ def test_exported_tables_are_enough_to_begin(tmp_path: Path) -> None:
         assert check_paths(subnet, client, "a", "halo", 8) == 3 * 8
 
 
+@pytest.mark.slow
 def test_cables_of_a_simulated_subnet_are_unplugged_as_the_documentation_says(
     tmp_path: Path,
 ) -> None:

@@ -103,6 +103,7 @@ def test_the_study_reports_errors_by_variant_and_size(
     assert (tmp_path / "packet_variants.csv").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_an_interrupt_leaves_the_variants_that_are_done(monkeypatch, number: int) -> None:
     @functools.wraps(packet.packet_times)

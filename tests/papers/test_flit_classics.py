@@ -133,6 +133,7 @@ def run(
     )  # fmt: skip
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     ("name", "pattern", "size"),
     [
@@ -189,6 +190,7 @@ def test_bounds_are_those_of_the_literature() -> None:
         assert _dragonfly(p, a).bound(traffic, True)[1] == pytest.approx(expected)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("name", "pattern"), [case for case in CASES if case[0] not in ("tree", "dragonfly 1056")]
 )
@@ -208,6 +210,7 @@ def test_a_fat_tree_of_64_nodes_takes_half_its_load(routing: str, pattern: str) 
     assert run("kary-n-tree:4;3", routing, pattern, 0.5, drain=3000).settled
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("routing", "below", "above"),
     [("dor", 0.22, 0.26), ("dal", 0.27, 0.55), ("valiant", 0.3, 0.55)],

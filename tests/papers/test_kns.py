@@ -498,6 +498,7 @@ def test_an_explanation_may_need_runs_that_are_missing() -> None:
 # -- choices -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_choices_that_do_not_change_a_claims_evidence_are_not_counted() -> None:
     evidence = replace(doctored({}), shares=dict.fromkeys(METRICS, 1.0))
     counted = {
@@ -743,6 +744,7 @@ def test_an_interrupt_ends_the_workers() -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, tmp_path) -> None:
     # All runs of natural-ring-latency end, then one run of pingpong-latency.
     num_runs = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
@@ -804,6 +806,7 @@ raise SystemExit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],

@@ -72,6 +72,7 @@ class Counted:
             raise KeyboardInterrupt
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", list(SMALL))
 def test_a_store_changes_no_result_and_is_computed_once(name: str, tmp_path: Path) -> None:
     options, more = SMALL[name]
@@ -126,6 +127,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_killed_study_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["paper", "multipath", "--seeds", "3", "--flows", "20", "--k", "4,6"]
     stored = [*words, "--store", str(tmp_path / "store"), "--processes", "2"]

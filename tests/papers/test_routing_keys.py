@@ -121,6 +121,7 @@ def test_jobs_share_all_hosts_and_start_within_a_phase() -> None:
     assert np.array_equal(np.asarray(near[1].placement), np.arange(36, 72))
 
 
+@pytest.mark.slow
 def test_isolated_jobs_contend_with_no_other_job_but_within_themselves() -> None:
     isolated = replace(ONE, figure="placement", policy="dmodk", placement="isolated")
     near = replace(isolated, placement="contiguous")

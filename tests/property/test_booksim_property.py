@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from weft.core.errors import InputError
 from weft.sim.flit.booksim.grammar import Assignment, call, items, parse
 
-BOUNDED = settings(max_examples=300)
+BOUNDED = settings(max_examples=100)
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 words = st.from_regex(r"[A-Za-z_.][A-Za-z0-9_\-.+(,)]{0,8}", fullmatch=True)

@@ -65,6 +65,7 @@ def test_exact_needs_no_more_colours_than_the_largest_degree(ends: np.ndarray, s
     assert exact.worst == -(-degree(exact) // 4) <= greedy.worst
 
 
+@pytest.mark.slow
 def test_greedy_sometimes_needs_more_colours_than_the_largest_degree() -> None:
     def needs_more(ends: np.ndarray) -> bool:
         key = keys(FABRICS[0], *ends, method="greedy")

@@ -110,7 +110,7 @@ def within_reach(spec: str) -> Fabric | None:
     return fabric
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(spec=specs)
 def test_random_parameters_match_the_literature_or_give_an_error(spec):
     fabric = within_reach(spec)

@@ -190,6 +190,7 @@ def check_verdict(fabric: Fabric, routes: Routes, management: bool, components: 
     assert not components or unsure.deadlock == "may"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", [table_case, path_case, candidate_case])
 def test_dependencies_are_those_of_every_packet_that_can_be_sent(case) -> None:
     verdicts = []

@@ -255,6 +255,7 @@ def drawn(seed: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(60))
 def test_grids_follow_the_rules(seed: int) -> None:
     settings = drawn(seed)
@@ -273,6 +274,7 @@ def test_grids_follow_the_rules(seed: int) -> None:
         assert not pair.differences(until), (until, settings)
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("seed", range(240))
 def test_the_kernel_follows_the_rules(seed: int) -> None:
     settings = drawn(seed)
@@ -290,6 +292,7 @@ def test_the_kernel_allocates_a_busy_switch_by_the_rules(seed: int) -> None:
     assert not pair.differences(60), router
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("allocator", "arbiter"),
     [("input-first", "least-recent"), ("output-first", "age"), ("islip", "round-robin")],

@@ -169,6 +169,7 @@ def test_estimators_decay_at_each_tick(seed: int) -> None:
     assert kernel.decayed(rules, kept, 2) == 0 == kept["amount_bytes"]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("spec", GROUPS)
 @pytest.mark.parametrize("engine", ["valiant", "ugal"])
 @pytest.mark.parametrize("seed", range(4))

@@ -59,6 +59,7 @@ def test_the_packet_level_agrees_with_times_by_hand(name: str) -> None:
         assert {op: int(actual[op]) for op in expected} == expected
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("first", range(0, NUM_CASES, AT_ONCE))
 def test_both_agree_on_every_message_of_random_cases(first: int) -> None:
     for seed in range(first, first + AT_ONCE):

@@ -119,6 +119,7 @@ def links_of(fabric: Fabric, a: int, b: int, path: tuple[tuple[int, int], ...]) 
     return [*first, *(int(fabric.graph.edge_link[edge]) for edge, _ in path), *last]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_messages_are_split_by_the_probabilities_of_paths(seed: int, direct: bool) -> None:

@@ -79,6 +79,7 @@ def test_every_figure_has_the_width_of_a_column(folder: Path) -> None:
         assert image.shape[1] == pytest.approx(width * DPI, abs=1)
 
 
+@pytest.mark.slow
 def test_equal_studies_give_equal_files_in_all_formats(
     data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -363,6 +363,7 @@ def assert_inside(fabric: Fabric) -> None:
     assert verdict.ok_where_connected, verdict.text()
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize(
     "spec", ["kns:k=5,n=2", "kns:k=3,n=3,hosts=2,cables=2", "kns:k=6,n=2,s=3,d=4,cables=2"]

@@ -80,6 +80,7 @@ def arrivals(
     return dict(found)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("router", "expected"),
     [
@@ -160,6 +161,7 @@ def test_links_have_latencies_and_intervals(
     assert found == {(0, 1): expected}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("router", "second"),
     [

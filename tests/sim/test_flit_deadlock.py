@@ -76,6 +76,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_a_deadlock_is_found_if_packets_are_stuck_and_never_moves_again(
     settings: dict[str, Any],

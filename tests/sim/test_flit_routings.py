@@ -152,6 +152,7 @@ def irregular(seed: int) -> Fabric:
 LOAD: dict[str, Any] = {"rate": 0.5, "size": "1:0.5,3:0.5"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("spec", "engine", "vls"),
     [
@@ -216,6 +217,7 @@ DIRECT = ("ecmp", "spray", "adaptive")
 KINDS = {"valiant": "via", "ugal": "direct via", "ugal-g": "direct via", "par": "turn via"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("spec", "engine", "policies"),
     [

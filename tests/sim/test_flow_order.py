@@ -137,6 +137,7 @@ ENTRIES = {
 }
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_collectives_take_as_long_as_at_the_packet_level(entry: str) -> None:
     """Every algorithm runs on one switch of 12 ranks and a tree of 16, at default settings.

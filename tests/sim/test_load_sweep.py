@@ -363,6 +363,7 @@ raise SystemExit(main())
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_interrupted_command_writes_the_finished_runs(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"

@@ -23,6 +23,7 @@ from weft.fabrics import Fabric, FabricBuilder
 SPEEDUP_2 = Hardware(speedup=2)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) -> None:
@@ -82,6 +83,7 @@ def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
     assert np.abs(deviations(flows, SPEEDUP_2, 4 << 20)).max() < 0.02
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:

@@ -95,6 +95,7 @@ def test_every_column_is_tested() -> None:
     assert {name for name in WRONG if "." not in name} == set(COLUMNS)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("column", WRONG)
 def test_a_wrong_value_in_any_column_is_one_clear_error(
     sound: Path, tmp_path: Path, column: str, capsys: pytest.CaptureFixture[str]

@@ -93,6 +93,7 @@ def test_results_are_the_same_when_a_worker_is_killed(
     assert rows(study.store) == computed_here(study.file, tmp_path / "here")
 
 
+@pytest.mark.slow
 def test_runs_over_their_limits_are_recorded_and_others_go_on(
     starter: Starter, three: tuple[str, list[int]], tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_signals_finish_active_runs_and_end_them(
     wait_for(lambda: not any(state_of(each) for pid in pids for each in children(pid)))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_ends_the_study_and_its_results_are_kept(
     starter: Starter, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_and_its_results_are_kept(
     assert rows(study.store).items() < here.items()
 
 
+@pytest.mark.slow
 def test_clusters_that_cannot_compute_are_refused(starter: Starter, tmp_path: Path) -> None:
     file = quick_file(tmp_path, 3)
     study = Study(starter, file, "--scheduler", f"tcp://127.0.0.1:{free_port()}")

@@ -40,6 +40,7 @@ def _known() -> Iterator[None]:
 # -- signals -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_first_signal_finishes_active_runs(
@@ -174,6 +175,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [0, 2000, 120_000, 160_000])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_full_disk_ends_the_study_and_loses_nothing(

@@ -190,6 +190,7 @@ def test_a_share_that_is_begun_again_computes_only_what_is_missing(file: Path, c
     assert "computed 3 runs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_collection_that_is_killed_at_any_line_loses_nothing(
     file: Path, tmp_path: Path, monkeypatch
 ) -> None:

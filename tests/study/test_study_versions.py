@@ -42,6 +42,7 @@ def after(known: dict[str, Path], module: str, folder: Path, old: str, new: str)
     return build_of(SIMULATE)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("module", "old", "new", "changes"),
     [

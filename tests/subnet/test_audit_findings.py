@@ -55,6 +55,7 @@ def audited(path: Path) -> Audit:
 TREE = build("leaf-spine:leaves=4,spines=2,hosts=2")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "pack"),
     [
