@@ -124,13 +124,7 @@ def check_lmc(fabric: Fabric, lmc: int) -> None:
 
 
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
-    """Return a table for `TableRoutes` in which every entry is "no path".
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric has no row.
-    """
+    """Return a table for `TableRoutes` in which every entry is "no path"."""
     graph = fabric.graph
     if graph.num_rows == 0:
         raise NotApplicable(f"{fabric.name} has no switch")
@@ -194,21 +188,14 @@ def fill_balanced(
 ) -> None:
     """Fill tables with balanced minimal paths; see `weft.kernels.routing.tables.balanced_tables`.
 
-    Parameters
-    ----------
-    table
-        Table from `empty_table`, changed in place.
-    edge_up
-        uint8 [edges]: 1 for edges that go up, to allow only up*/down* paths; None for any minimal
-        path.
-    passes
-        Number of times that each destination's tree is chosen. The first pass takes only the loads
-        of earlier trees into account, each later pass the loads of all other trees.
-    destinations
-        Destinations to fill, by default all.
-    flows
-        int64 [endpoints, rows]: flows that each row sends to each endpoint, if these are to be
-        balanced instead of one flow for each pair of hosts. Pairs of hosts then break ties.
+    - `table`: table from `empty_table`, changed in place.
+    - `edge_up` [edges]: 1 for edges that go up, to allow only up*/down* paths; None for any minimal
+      path.
+    - `passes`: number of times that each destination's tree is chosen. The first pass takes only
+      the loads of earlier trees into account, each later pass the loads of all other trees.
+    - `destinations`: destinations to fill, by default all.
+    - `flows` [endpoints, rows]: flows that each row sends to each endpoint, if these are to be
+      balanced instead of one flow for each pair of hosts. Pairs of hosts then break ties.
     """
     graph = fabric.graph
     if destinations is None:

@@ -50,14 +50,7 @@ def check_vls(max_vls: int) -> None:
 
 
 def refuse_lanes(lanes: int, max_vls: int) -> None:
-    """Refuse routes that need more virtual lanes than there are.
-
-    Raises
-    ------
-    NotApplicable
-        If `lanes` is above `max_vls`. A number above 2 is the result of a search, not proven to be
-        the smallest.
-    """
+    """Refuse routes that need more virtual lanes than there are."""
     if lanes > max_vls:
         count = f"about {lanes} or more" if lanes <= MOST_LANES else f"more than {MOST_LANES}"
         needed = f"{count} virtual lanes are needed, as far as was searched"
@@ -76,28 +69,15 @@ def assign_lanes(
 ) -> tuple[NDArray[np.uint8], int]:
     """Assign the paths of tables to few lanes such that the routes cannot deadlock.
 
-    Parameters
-    ----------
-    table
-        Table as in `TableRoutes`, uint8 or uint16 [destinations << lmc, rows].
-    max_vls
-        Number of available lanes, 1 to 15.
-    management
-        Also include the paths from and to switches.
+    `table`: table as in `TableRoutes`, uint8 or uint16 [destinations << lmc, rows]. `max_vls`:
+    number of available lanes, 1 to 15. `management`: also include the paths from and to switches.
 
-    Returns
-    -------
-    ndarray
-        uint8 [rows, destinations << lmc]: service level of the packets that each row sends to each
-        LID, for the mapping of SL i to VL i; 0 for paths that are not included.
-    int
-        Number of lanes in use, at least 1.
+    Returns uint8 [rows, destinations << lmc]: service level of the packets that each row sends to
+    each LID, for the mapping of SL i to VL i, 0 for paths that are not included; and the number of
+    lanes in use, at least 1.
 
-    Raises
-    ------
-    NotApplicable
-        If the search finds no assignment to `max_vls` lanes; the message says how many are needed,
-        as far as was searched.
+    Raises `NotApplicable` if the search finds no assignment to `max_vls` lanes; the message says
+    how many are needed, as far as was searched.
     """
     check_vls(max_vls)
     paths = TablePaths.of(fabric, table, lmc, management)
@@ -167,25 +147,16 @@ class TablePaths:
         limits of work, all lanes are filled again, with the paths of each lane added together.
         Refilling never needs more lanes and often needs fewer, since paths move to earlier lanes.
 
-        Parameters
-        ----------
-        max_vls
-            Number of available lanes; the search may do more work while it needs more lanes.
-        start
-            uint8 [lines, rows]: paths of class 0 are added first, then those of class 1 and so on;
-            by default there is one class.
-        easy
-            Give up early, with lane `MOST_LANES` for every path, if the first fit takes more than
-            `EASY_WORK` per path. Otherwise the first fit is only abandoned after `FIRST_WORK`, once
-            it needs `max_vls` + 2 lanes; the lanes assigned so far are then returned.
+        `max_vls`: number of available lanes; the search may do more work while it needs more lanes.
+        `start` [lines, rows]: paths of class 0 are added first, then those of class 1 and so on; by
+        default there is one class. `easy`: give up early, with lane `MOST_LANES` for every path, if
+        the first fit takes more than `EASY_WORK` per path. Otherwise the first fit is only
+        abandoned after `FIRST_WORK`, once it needs `max_vls` + 2 lanes; the lanes assigned so far
+        are then returned.
 
-        Returns
-        -------
-        ndarray
-            uint8 [lines, rows]: the lane of each path, 0 if the path is not included.
-        ndarray
-            int32 [lanes, edges]: for each lane, positions of the edges that increase along all
-            paths in the lane, which proves that these paths cannot deadlock.
+        Returns uint8 [lines, rows]: the lane of each path, 0 if the path is not included; and int32
+        [lanes, edges]: for each lane, positions of the edges that increase along all paths in the
+        lane, which proves that these paths cannot deadlock.
         """
         graph = self.fabric.graph
         edges = len(graph.edge_row)

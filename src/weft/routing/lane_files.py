@@ -23,12 +23,6 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
 
     Both are empty if the routes use only SL 0 and VL 0. Otherwise the file is a QoS policy with the
     service level of each pair of ports, and the settings are one SL to VL table for all ports.
-
-    Raises
-    ------
-    NotApplicable
-        If the lane depends on a packet's ports at a switch, or the service level differs between
-        the LIDs of one port, since OpenSM's files cannot express this.
     """
     used = np.unique(routes.sl)
     if not used.any() and not routes.lanes.tables[:, 0].any():
@@ -45,10 +39,7 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
 def opensm_use(fabric: Fabric, routes: Routes) -> str:
     """Return how OpenSM can use the routes.
 
-    Returns
-    -------
-    str
-        ``tables`` if OpenSM loads them, ``own`` if its own engine computes them, else empty.
+    Returns ``tables`` if OpenSM loads them, ``own`` if its own engine computes them, else empty.
     """
     if not isinstance(routes, TableRoutes):
         return ""
@@ -68,16 +59,10 @@ def torus_files(
     In torus-2QoS, the lane depends on a packet's input and output port at a switch. OpenSM's
     options cannot express that, but its torus-2QoS engine programs such lanes.
 
-    Returns
-    -------
-    tuple or None
-        Files and settings of opensm.conf, by name; None for routes of other engines and for lanes
-        that options can express.
+    Returns files and settings of opensm.conf, by name; None for routes of other engines and for
+    lanes that options can express.
 
-    Raises
-    ------
-    NotApplicable
-        If the tables that OpenSM computes differ from the tables of the routes.
+    Raises `NotApplicable` if the tables that OpenSM computes differ from the tables of the routes.
     """
     if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
         return None
@@ -97,13 +82,7 @@ def torus_files(
 
 
 def torus_configuration(fabric: Fabric) -> TorusConf:
-    """Return the configuration of a fabric that is one torus.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a single torus, or the torus has more than three dimensions.
-    """
+    """Return the configuration of a fabric that is one torus."""
     tori = [torus for torus in find_tori(fabric) if torus.radix]
     if len(tori) != 1:
         raise NotApplicable(f"OpenSM's torus-2QoS routes one torus, not {len(tori)}")

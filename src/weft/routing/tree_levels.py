@@ -34,10 +34,7 @@ def labelled_levels(fabric: Fabric) -> Levels | None:
 def found_levels(fabric: Fabric) -> Levels | None:
     """Return the levels that `weft.fabrics.levels.tree_levels` finds.
 
-    Returns
-    -------
-    Levels or None
-        None if this is not a tree, or a row is connected to no host.
+    Returns None if this is not a tree, or a row is connected to no host.
     """
     connected = fabric.graph.hops_from(np.flatnonzero(hosts_of_rows(fabric))) >= 0
     try:

@@ -67,12 +67,8 @@ def read_axes(
 ) -> Iterator[Axis]:
     """Yield the axes of a study, in the order of the file: the product, then each zip.
 
-    Parameters
-    ----------
-    keys
-        Keys of the command, as given.
-    fail
-        Function from a message and a path in the file to an error.
+    `keys`: keys of the command, as given. `fail`: function from a message and a path in the file to
+    an error.
     """
     reader = _Reader(keys, model, fail)
     for column in reader.columns(product, ("study", "product")):
@@ -271,25 +267,12 @@ class _Reader:
 def set_key(keys: dict[str, Any], path: Path, value: Any, *, new: bool = False) -> KeyPath:
     """Set a key of a file by its path.
 
-    Parameters
-    ----------
-    keys
-        Keys of the file, which are changed.
-    path
-        Path of the key. An item of a list of tables is known by its name, or left out if there is
-        one item only.
-    new
-        Whether the key must not be there.
+    `keys`: keys of the file, which are changed. `path`: path of the key. An item of a list of
+    tables is known by its name, or left out if there is one item only. `new`: whether the key must
+    not be there.
 
-    Returns
-    -------
-    KeyPath
-        Path of the key with numbers in place of names of tables.
-
-    Raises
-    ------
-    KeyError
-        If the key cannot be set; the argument says why.
+    Returns the path of the key with numbers in place of names of tables. If the key cannot be set,
+    the argument of a `KeyError` says why.
     """
     at: Any = keys
     found: KeyPath = ()

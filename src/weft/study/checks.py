@@ -107,13 +107,7 @@ def _problem(check: Callable[..., object], *arguments: Any) -> str:
 
 
 def check_with(path: KeyPath, check: Callable[..., object], *arguments: Any) -> None:
-    """Call a check once for equal arguments.
-
-    Raises
-    ------
-    WrongKey
-        If the check raises an InputError.
-    """
+    """Call a check once for equal arguments."""
     if problem := _problem(check, *arguments):
         raise WrongKey(problem, path)
 
@@ -125,26 +119,14 @@ def _bind(registry: Registry, text: str) -> None:
 def check_specs(
     registry: Registry, texts: Iterable[str] | None, files: Files, *path: str | int
 ) -> None:
-    """Check specs of a registry, and that the files exist that they name; refuse equal ones.
-
-    Raises
-    ------
-    WrongKey
-        If one is wrong.
-    """
+    """Check specs of a registry, and that the files exist that they name; refuse equal ones."""
     for number, text in enumerate(texts or ()):
         check_spec(registry, text, files, *path, number)
     check_distinct(texts or (), *path)
 
 
 def check_spec(registry: Registry, text: str, files: Files, *path: str | int) -> None:
-    """Check a spec of a registry, and that the files exist that it names.
-
-    Raises
-    ------
-    WrongKey
-        If it is wrong.
-    """
+    """Check a spec of a registry, and that the files exist that it names."""
     check_with(path, _bind, registry, text)
     for option, name in _named_files(registry, text):
         if files.find(name) is None:
@@ -163,13 +145,7 @@ def _named_files(registry: Registry, text: str) -> tuple[tuple[str, str], ...]:
 
 
 def check_distinct(values: Iterable[Any], *path: str | int) -> None:
-    """Refuse a list that has a value twice.
-
-    Raises
-    ------
-    WrongKey
-        If it has.
-    """
+    """Refuse a list that has a value twice."""
     seen = set()
     for number, value in enumerate(values):
         if value in seen:
@@ -178,13 +154,7 @@ def check_distinct(values: Iterable[Any], *path: str | int) -> None:
 
 
 def check_file(files: Files, name: str | None, *path: str | int) -> None:
-    """Refuse the name of a file that does not exist.
-
-    Raises
-    ------
-    WrongKey
-        If it does not.
-    """
+    """Refuse the name of a file that does not exist."""
     if name is not None and files.find(name) is None:
         key = next(part for part in reversed(path) if isinstance(part, str))
         raise WrongKey(f"{key}: there is no file {name!r}", path)
@@ -208,13 +178,7 @@ def check_fabric(keys: Any, files: Files) -> None:
 
 
 def check_methods(keys: Any, files: Files) -> None:
-    """Check the keys ``engine``, ``routing`` and ``level``.
-
-    Raises
-    ------
-    WrongKey
-        If one is wrong.
-    """
+    """Check the keys ``engine``, ``routing`` and ``level``."""
     check_specs(engines, keys.engine, files, "engine")
     check_specs(routings, keys.routing, files, "routing")
     check_distinct(keys.level, "level")
@@ -223,13 +187,7 @@ def check_methods(keys: Any, files: Files) -> None:
 
 
 def check_coefficients(name: str | None, sharing: Sequence[str], files: Files) -> None:
-    """Check the key ``coefficients``, a file for the sharing model ``penalty``.
-
-    Raises
-    ------
-    WrongKey
-        If it is wrong.
-    """
+    """Check the key ``coefficients``, a file for the sharing model ``penalty``."""
     if name is not None:
         check_file(files, name, "coefficients")
         check_with(("coefficients",), read_coefficients, files.find(name))
@@ -238,13 +196,7 @@ def check_coefficients(name: str | None, sharing: Sequence[str], files: Files) -
 
 
 def check_policies(levels: Sequence[str], specs: Sequence[str] | None) -> None:
-    """Check policies: each must be one of some level.
-
-    Raises
-    ------
-    WrongKey
-        If one is wrong.
-    """
+    """Check policies: each must be one of some level."""
     for number, spec in enumerate(specs or ()):
         problems = [_problem(check_policy, level, spec) for level in levels if level != "static"]
         if not problems:
@@ -255,13 +207,7 @@ def check_policies(levels: Sequence[str], specs: Sequence[str] | None) -> None:
 
 
 def check_job(job: Any, number: int, files: Files) -> None:
-    """Check the workloads and placements of a job.
-
-    Raises
-    ------
-    WrongKey
-        If one is wrong.
-    """
+    """Check the workloads and placements of a job."""
     where = ("job", number)
     if job.format is not None:
         check_with((*where, "format"), _bind, workload_reader, job.format)
@@ -278,13 +224,7 @@ def check_job(job: Any, number: int, files: Files) -> None:
 def check_workload_text(
     text: str, files: Files, *path: str | int, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Check a workload, a spec or the name of a file.
-
-    Raises
-    ------
-    WrongKey
-        If it is wrong.
-    """
+    """Check a workload, a spec or the name of a file."""
     if files.find(text) is not None:
         return
     if not options:
@@ -320,12 +260,8 @@ def _takes_seed(text: str, registries: tuple[Registry, ...]) -> bool:
 def with_seed(text: str, seed: int, *registries: Registry) -> str:
     """Return a spec with the option ``seed`` if its entry takes it and it is not given.
 
-    Parameters
-    ----------
-    text
-        Spec such as ``random`` or ``random-permutation:share=0.5``.
-    registries
-        Registries that may know the name; the first that does counts.
+    `text`: spec such as ``random`` or ``random-permutation:share=0.5``. `registries`: registries
+    that may know the name; the first that does counts.
     """
     if not _takes_seed(text, registries):
         return text
@@ -336,10 +272,7 @@ def with_seed(text: str, seed: int, *registries: Registry) -> str:
 def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Put a seed into the fabric, its random faults, the engine, the pattern, and ``seed``.
 
-    Parameters
-    ----------
-    given
-        Keys as the file gives them; seeds among these stay.
+    `given`: keys as the file gives them; seeds among these stay.
     """
     changed = dict(parameters)
     if "fabric" in changed:

@@ -98,10 +98,7 @@ def repeated(
 ) -> Mapping[str, Any]:
     """Return the parameters of a run with the seed of a repetition, if anything takes it.
 
-    Parameters
-    ----------
-    given
-        Keys as the file gives them.
+    `given`: keys as the file gives them.
     """
     facts = study_command[name].facts
     changed: dict[str, Any] = facts.get("seeded", seeded)(parameters, given, seed)

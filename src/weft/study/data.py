@@ -38,12 +38,8 @@ def study_data(
 ) -> StudyData:
     """Return a study of a store with all its runs, done or not.
 
-    Parameters
-    ----------
-    study
-        Name of the study; by default the one that was run last.
-    every_measure
-        Whether to return all measures of the runs, not only those that the file of the study lists.
+    `study`: name of the study; by default the one that was run last. `every_measure`: whether to
+    return all measures of the runs, not only those that the file of the study lists.
     """
     with Store(folder) as store:
         name = chosen_study(store, study)

@@ -32,10 +32,7 @@ _RUN = {
 def run_table(folder: Path, study: str | None = None) -> tuple[pl.DataFrame, dict[str, Column]]:
     """Return all runs of a study with axes and measures, and the descriptions of the columns.
 
-    Parameters
-    ----------
-    study
-        Name of the study; by default the one that was run last.
+    `study`: name of the study; by default the one that was run last.
     """
     data = study_data(folder, study, every_measure=True)
     columns = dict(_RUN)
@@ -48,12 +45,7 @@ def run_table(folder: Path, study: str | None = None) -> tuple[pl.DataFrame, dic
 def stacked_table(folder: Path, name: str, study: str | None = None) -> pl.DataFrame:
     """Return a table of all runs of a study, one below the other, with the number of each run.
 
-    Parameters
-    ----------
-    folder, study
-        As in `run_table`.
-    name
-        Name of the table, such as ``jobs``.
+    `folder`, `study`: as in `run_table`. `name`: name of the table, such as ``jobs``.
     """
     parts = []
     with Store(folder) as store:

@@ -144,20 +144,9 @@ class MachineRun:
 def describe_machine(run: MachineRun) -> dict[str, Any]:
     """Measure one machine under one workload.
 
-    Parameters
-    ----------
-    run
-        The machine and what to do with it.
+    `run`: the machine and what to do with it.
 
-    Returns
-    -------
-    dict
-        Values of `MACHINE_COLUMNS`; None for what was not asked for. They depend on `run` only.
-
-    Raises
-    ------
-    NotApplicable
-        If no engine gives valid routes, or the workload does not exist for this number of hosts.
+    Returns values of `MACHINE_COLUMNS`; None for what was not asked for. They depend on `run` only.
     """
     names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)
     given = run.spec, names, run.random_cables, run.fault_seed
@@ -244,17 +233,8 @@ def routed(
 ) -> tuple[Fabric, Routes, Validation]:
     """Return a fabric with valid routes; the last one is kept for further runs.
 
-    Parameters
-    ----------
-    names
-        Engines, of which the first is used that fits.
-    random_cables, fault_seed
-        Random faults, as in `MachineRun`.
-
-    Raises
-    ------
-    NotApplicable
-        If no engine gives valid routes; the message has the reason of each.
+    `names`: engines, of which the first is used that fits. `random_cables`, `fault_seed`: random
+    faults, as in `MachineRun`.
     """
     fabric = Faults(random_cables=random_cables, seed=fault_seed).of(build(spec))
     reasons = []

@@ -27,16 +27,9 @@ def measures(
 ) -> tuple[Measure, ...]:
     """Return a measure for each column of numbers.
 
-    Parameters
-    ----------
-    columns
-        The columns.
-    lower, higher
-        Columns of which lower or higher values are better.
-    first
-        Columns that come first, in this order; by default `lower`, then `higher`.
-    without
-        Columns that are no measures, such as settings.
+    `lower`, `higher`: columns of which lower or higher values are better. `first`: columns that
+    come first, in this order; by default `lower`, then `higher`. `without`: columns that are no
+    measures, such as settings.
     """
     kinds = {name: column.dtype for name, column in columns.items()}
     order = dict.fromkeys([*(first or (*lower, *higher)), *lower, *higher, *columns])

@@ -70,13 +70,7 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
 def methods_of(
     keys: Any, levels: Sequence[Level], sharing: Sequence[Sharing | None] = (None,)
 ) -> list[dict[str, str]]:
-    """Return every combination of the keys ``engine``, ``routing`` and ``policy``.
-
-    Raises
-    ------
-    WrongKey
-        If the policies are for nothing.
-    """
+    """Return every combination of the keys ``engine``, ``routing`` and ``policy``."""
     try:
         found = methods(levels, keys.engine, keys.routing, keys.policy, sharing)
     except InputError as error:
@@ -127,13 +121,7 @@ class OpenLoopKeys(OpenLoopRuns):
     adapter: Annotated[AdapterPart, AfterValidator(can_be)] = AdapterPart()
 
     def check(self, files: Files) -> None:
-        """Check the values as far as possible without running.
-
-        Raises
-        ------
-        WrongKey
-            If one is wrong.
-        """
+        """Check the values as far as possible without running."""
         check_fabric(self, files)
         check_methods(self, files)
         check_distinct(self.sharing, "sharing")
@@ -168,13 +156,7 @@ class OpenLoopKeys(OpenLoopRuns):
         }
 
     def configuration(self, loaded: FabricCache) -> LoadSeries:
-        """Return the only configuration of these keys, ready to run.
-
-        Raises
-        ------
-        InputError, NotApplicable
-            As in `weft.sweep`.
-        """
+        """Return the only configuration of these keys, ready to run."""
         (level,) = self.level
         fields = ("policy", "sharing", "seed", "coefficients")
         given = {item.field: getattr(self, item.key) for item in settings(TrafficSettings)}

@@ -42,24 +42,10 @@ def perform(
 ) -> StudyProgress:
     """Perform the runs of a plan that are to be computed, and store each as soon as it is known.
 
-    Parameters
-    ----------
-    store
-        The store, open for writing.
-    executor
-        Where the runs are computed.
-    watch
-        Function that is called with the progress after each run and several times a second.
+    `store`: the store, open for writing. `watch`: function that is called with the progress after
+    each run and several times a second.
 
-    Returns
-    -------
-    StudyProgress
-        What was done; `stopping` if an interrupt ended it.
-
-    Raises
-    ------
-    StoreError
-        If a result cannot be stored.
+    Returns what was done; `stopping` if an interrupt ended it.
     """
     store_study(plan, store)
     progress = StudyProgress(plan.study.name, len({task.key for task in plan.tasks}), 0)

@@ -63,14 +63,8 @@ def plan(
 ) -> Plan:
     """Compare the runs of a study with a store.
 
-    Parameters
-    ----------
-    store
-        The store; None if there is none yet.
-    retry
-        Whether to compute all runs again that have no complete result.
-    keep_versions
-        Whether results of other versions of weft are kept.
+    `store`: the store; None if there is none yet. `retry`: whether to compute all runs again that
+    have no complete result. `keep_versions`: whether results of other versions of weft are kept.
     """
     runs = study.runs()
     tasks = tasks_of(study, runs)

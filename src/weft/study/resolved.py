@@ -48,10 +48,7 @@ class _Writer:
     def table(self, model: BaseModel, given: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
         """Return the values of a table, or comments in their place.
 
-        Parameters
-        ----------
-        given
-            The table as the file gives it.
+        `given`: the table as the file gives it.
         """
         data, values = model.model_dump(mode="json"), {}
         for key, about in type(model).model_fields.items():

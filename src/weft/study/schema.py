@@ -129,10 +129,7 @@ def _plain(node: Any) -> Any:
 def _axes(model: type[BaseModel], own: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the schema of a table of axes.
 
-    Parameters
-    ----------
-    own
-        Name of a table -> its schema.
+    `own`: name of a table -> its schema.
     """
     axes: dict[str, Any] = {}
     patterns: dict[str, Any] = {r"^\$[A-Za-z_]\w*$": _lists(_SCALAR)}

@@ -18,12 +18,7 @@ _VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{(\w+)\})")
 class Variables:
     """The variables of a study.
 
-    Parameters
-    ----------
-    axes
-        Axes of the study.
-    fail
-        Function from a message and a path in the file to an error.
+    `fail`: function from a message and a path in the file to an error.
     """
 
     def __init__(self, axes: Iterable[Axis], fail: Callable[..., InputError]) -> None:
@@ -39,12 +34,7 @@ class Variables:
     def filled(self, value: Any, chosen: Mapping[str, Any], path: KeyPath = ()) -> Any:
         """Return a value with the values of variables in its texts.
 
-        Parameters
-        ----------
-        value
-            A text, or a table or list with texts.
-        path
-            Path of the value, for messages.
+        `value`: a text, or a table or list with texts. `path`: path of the value, for messages.
         """
         if isinstance(value, str):
             return self._fill(value, chosen, (), path) if "$" in value else value

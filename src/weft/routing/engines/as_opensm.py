@@ -54,12 +54,7 @@ def fall_back(
 ) -> TableRoutes:
     """Return the tables of minhop, which OpenSM uses without a word where an engine fails.
 
-    Parameters
-    ----------
-    fabric, engine
-        The fabric, and the engine that fails on it.
-    behind
-        Destinations per edge that the engine had counted when it failed, int64 [edges].
+    `behind`: destinations per edge that the engine had counted when it failed, int64 [edges].
     """
     table = empty_table(fabric, lmc)
     fill_counted(fabric, table, lmc, behind)

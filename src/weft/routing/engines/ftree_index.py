@@ -70,14 +70,8 @@ def find_ranks(
 ) -> NDArray[np.int32]:
     """Return the hops from each row to the nearest root, int32 [rows], -1 without a path.
 
-    Parameters
-    ----------
-    fabric
-        Fabric in which only switches forward.
-    part
-        bool [rows]: a connected component with adapters.
-    roots
-        Rows of the component; None for the rows farthest from all adapters.
+    `fabric`: fabric in which only switches forward. `part` [rows]: a connected component with
+    adapters. `roots`: rows of the component; None for the rows farthest from all adapters.
     """
     graph = fabric.graph
     if roots is None:
@@ -153,12 +147,8 @@ def index_rows(
     but one from the row from which the search reaches it; the digit of the level between the two
     rows is the lowest unused digit. Thus switches of one subtree have the same first digits.
 
-    Returns
-    -------
-    PortGroups
-        The groups; upward ones, and downward ones except those of leaves, are ordered by index.
-    int64 [rows]
-        The index of each row; the largest int64 for rows that are not reached.
+    Returns the groups, of which upward ones, and downward ones except those of leaves, are ordered
+    by index; and the index of each row, the largest int64 for rows that are not reached.
     """
     none = np.iinfo(np.int64).max
     index: dict[int, int] = {first: int(rank[first]) * _ONE_RANK + _tail(leaf_rank)}
@@ -224,11 +214,6 @@ def check_pure(fabric: Fabric, rank: NDArray[np.int32], groups: PortGroups, leaf
 
     Each switch is compared with the first of its rank: groups up, groups down (except for leaves,
     whose hosts may be missing), cables to each parent, and cables to the first child.
-
-    Raises
-    ------
-    NotApplicable
-        If two switches of one rank differ; the message names them.
     """
     ups, downs = groups.count(UP), groups.count(DOWN)
     model: dict[int, int] = {}

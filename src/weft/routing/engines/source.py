@@ -48,13 +48,7 @@ def source(fabric: Fabric, *, paths: str = "") -> Routes:
 
 
 def check_pairs(fabric: Fabric) -> None:
-    """Refuse fabrics that are too large for one path per pair of host ports.
-
-    Raises
-    ------
-    NotApplicable
-        If the number of pairs is above `MAX_PAIRS`.
-    """
+    """Refuse fabrics that are too large for one path per pair of host ports."""
     pairs = fabric.num_host_endpoints**2
     if pairs > MAX_PAIRS:
         raise NotApplicable(
@@ -72,15 +66,7 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     port 3 and the last one by port 2. The list begins with the source's port even if the source
     forwards. ``#`` begins a comment. Pairs that the file does not contain have no route.
 
-    Parameters
-    ----------
-    file
-        Name of the file, for messages.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is too large.
+    `file`: name of the file, for messages.
     """
     sources, destinations, offset, ports, lines = [], [], [0], [], []
     for number, line in enumerate(lines_of(text), 1):
@@ -235,14 +221,7 @@ def _follow(
     offset: NDArray[np.int64],
     ports: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the links along each path, following all paths one hop at a time.
-
-    Raises
-    ------
-    _PathError
-        For the first path that uses a port without a cable, does not end at its destination or has
-        a loop.
-    """
+    """Return the links along each path, following all paths one hop at a time."""
     node = fabric.host_nodes[sources].astype(np.int64)
     goal = fabric.host_nodes[destinations]
     links = np.full(len(ports), -1, dtype=np.int64)

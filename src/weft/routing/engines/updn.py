@@ -162,22 +162,12 @@ def chosen_roots(
 ) -> tuple[NDArray[np.int32], str]:
     """Find the root switches of `updn`.
 
-    Parameters
-    ----------
-    fabric, roots, root_guid_file
-        As for `updn`.
-    complete
-        Whether a connected component without a root gets its center as root.
+    `fabric`, `roots`, `root_guid_file`: as for `updn`. `complete`: whether a connected component
+    without a root gets its center as root.
 
-    Returns
-    -------
-    tuple
-        Rows, int32, and the rule that selected them, empty for specified roots.
+    Returns rows, int32, and the rule that selected them, empty for specified roots.
 
-    Raises
-    ------
-    NotApplicable
-        If ``auto`` or ``opensm`` finds no roots.
+    Raises `NotApplicable` if ``auto`` or ``opensm`` finds no roots.
     """
     rule = ""
     if root_guid_file is not None:

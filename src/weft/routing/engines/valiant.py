@@ -19,10 +19,7 @@ from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafl
 class SetCollector:
     """Collector of candidate sets; each call of `add` gives the sets of all rows for one target.
 
-    Parameters
-    ----------
-    fabric
-        Fabric of the edges.
+    `fabric`: fabric of the edges.
     """
 
     def __init__(self, fabric: Fabric):
@@ -35,10 +32,8 @@ class SetCollector:
     def add(self, lane_of_edge: NDArray[np.int8]) -> None:
         """Add the sets of all rows for one more target.
 
-        Parameters
-        ----------
-        lane_of_edge
-            int8 [edges]: lane of each edge in the set of its tail, -1 for edges not in the set.
+        `lane_of_edge` [edges]: lane of each edge in the set of its tail, -1 for edges not in the
+        set.
         """
         edges = np.flatnonzero(lane_of_edge >= 0).astype(np.int32)
         rows, counts = np.unique(self._graph.edge_tail[edges], return_counts=True)
@@ -285,15 +280,10 @@ def _by_groups(
 ) -> _Plan:
     """Return a plan of paths with the fewest cables between groups, and of these the fewest hops.
 
-    Parameters
-    ----------
-    fabric, kind, note, via, gap
-        The fabric, and fields of `_Plan`.
-    group
-        int32 [rows]: the group of each row; cables within a group are local.
-    turns
-        Whether packets may turn to an intermediate after a local cable, which then has lane 0; the
-        groups must be cliques, so that it is one cable.
+    `fabric`, `kind`, `note`, `via`, `gap`: the fabric, and fields of `_Plan`. `group` [rows]: the
+    group of each row; cables within a group are local. `turns`: whether packets may turn to an
+    intermediate after a local cable, which then has lane 0; the groups must be cliques, so that it
+    is one cable.
     """
     graph = fabric.graph
     if len(np.unique(fabric.graph.components[via >= 0])) > 1:

@@ -124,10 +124,7 @@ class DumpTables:
 def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> DumpTables:
     """Return the tables of a dump, which may have errors.
 
-    Parameters
-    ----------
-    spans
-        First and last LID of each port GUID in another file, used for entries without a GUID.
+    `spans`: first and last LID of each port GUID in another file, used for entries without a GUID.
     """
     dump = parse_dump(read_text(path), str(path))
     of_guid = by_port_guid(fabric)

@@ -37,19 +37,12 @@ _GUID = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{16}))")
 def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[np.int32]:
     """Return the nodes or destinations that a file lists by GUID.
 
-    Parameters
-    ----------
-    path
-        The file: a GUID at the start of each line, comments from ``#``.
-    kind
-        ``root``: node GUIDs of switches. ``cn`` and ``io``: port GUIDs of adapters. ``order``: port
-        GUIDs of adapters and switches.
+    The file has a GUID at the start of each line, and comments from ``#``. They are node GUIDs of
+    switches (kind ``root``), port GUIDs of adapters (``cn`` and ``io``), or port GUIDs of adapters
+    and switches (``order``).
 
-    Returns
-    -------
-    NDArray
-        int32 [GUIDs], in the order of the file: switches for ``root``, endpoints for ``cn`` and
-        ``io``, destinations for ``order``.
+    Returns int32 [GUIDs], in the order of the file: switches for ``root``, endpoints for ``cn`` and
+    ``io``, destinations for ``order``.
     """
     if kind == "root":
         index = {int(g): node for node, g in enumerate(fabric.node_guid[: fabric.num_switches])}
@@ -76,20 +69,11 @@ def listed_nodes(
 ) -> NDArray[np.int32]:
     """Return the nodes or destinations that an option lists by names, GUIDs or files of GUIDs.
 
-    Parameters
-    ----------
-    names
-        Names or GUIDs of nodes, GUIDs of ports (not for ``root``), or ``@FILE`` for a file that
-        `read_guids` reads.
-    kind
-        As for `read_guids`. The name or GUID of an adapter stands for all its ports.
-    what
-        Name of the option, for messages: ``"updn: option roots"``.
+    `names`: names or GUIDs of nodes, GUIDs of ports (not for ``root``), or ``@FILE`` for a file
+    that `read_guids` reads. `kind`: as for `read_guids`. The name or GUID of an adapter stands for
+    all its ports. `what`: name of the option, for messages: ``"updn: option roots"``.
 
-    Returns
-    -------
-    NDArray
-        int32, as from `read_guids`, in the order of the list.
+    Returns as from `read_guids`, in the order of the list.
     """
     if not len(names):
         raise InputError(f"{what} is empty; expected at least one node")
@@ -155,14 +139,8 @@ def parse_guids(text: str, file: str) -> list[tuple[int, int]]:
 def guid_list(fabric: Fabric, indices: NDArray[np.integer[Any]], *, kind: GuidKind) -> str:
     """Return the text of a file for `read_guids`, with names as comments.
 
-    Parameters
-    ----------
-    fabric
-        Fabric of the nodes or ports.
-    indices
-        Switches for ``root``, endpoints for ``cn`` and ``io``, destinations for ``order``.
-    kind
-        As for `read_guids`.
+    `fabric`: fabric of the nodes or ports. `indices`: switches for ``root``, endpoints for ``cn``
+    and ``io``, destinations for ``order``. `kind`: as for `read_guids`.
     """
     if kind == "root":
         guids, nodes = fabric.node_guid[indices], indices

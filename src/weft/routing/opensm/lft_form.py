@@ -26,16 +26,8 @@ _LINE_END, _ZERO = 10, 48
 class LftForm:
     """The dumps of a fabric's tables for ports with given LIDs.
 
-    Parameters
-    ----------
-    fabric
-        The fabric.
-    base
-        Base LIDs, 0 for ports without one.
-    lmc
-        LMC of the tables.
-    lid, row, comments
-        All LIDs, ascending; their lines in `TableRoutes.table`; and what a dump says of the ports.
+    `base`: base LIDs, 0 for ports without one. `lid`, `row`, `comments`: all LIDs, ascending; their
+    lines in `TableRoutes.table`; and what a dump says of the ports.
     """
 
     def __init__(

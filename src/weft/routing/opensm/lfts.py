@@ -48,27 +48,13 @@ def read_lfts(
 ) -> TableRoutes:
     """Read routes from a dump of forwarding tables.
 
-    Parameters
-    ----------
-    fabric
-        Fabric of the tables, with its LIDs if it has any.
-    path
-        Path of a file in a format of `weft.routing.opensm.lft_lines`.
-    lids
-        LIDs for entries without a GUID; by default the fabric's LIDs, else the LIDs of entries with
-        GUIDs, else the LIDs that OpenSM assigns (`predict_lids`).
-    lmc
-        LMC; by default the LMC of the entries with GUIDs, else of `lids`, else of the fabric.
+    `fabric`: fabric of the tables, with its LIDs if it has any. `path`: path of a file in a format
+    of `weft.routing.opensm.lft_lines`. `lids`: LIDs for entries without a GUID; by default the
+    fabric's LIDs, else the LIDs of entries with GUIDs, else the LIDs that OpenSM assigns
+    (`predict_lids`). `lmc`: LMC; by default the LMC of the entries with GUIDs, else of `lids`, else
+    of the fabric.
 
-    Returns
-    -------
-    TableRoutes
-        The routes. A switch has only one LID; its entry is repeated at all LID offsets.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards, since OpenSM has tables only for switches.
+    Returns the routes. A switch has only one LID; its entry is repeated at all LID offsets.
     """
     refuse_forwarding_hosts(fabric)
     found = None if lids is None or lmc is None else _of_opensm(fabric, Path(path), lids, lmc)
@@ -348,25 +334,11 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
 def lft_bytes(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> bytes:
     """Return routes in the format of OpenSM's dump, which OpenSM also reads with ``-U``.
 
-    Parameters
-    ----------
-    routes
-        Tables; SLs are not part of the file.
-    lids
-        LIDs of the ports, with the LMC of the routes; by default those that OpenSM assigns
-        (`predict_lids`).
+    `routes`: tables; SLs are not part of the file. `lids`: LIDs of the ports, with the LMC of the
+    routes; by default those that OpenSM assigns (`predict_lids`).
 
-    Returns
-    -------
-    bytes
-        The dump, in UTF-8. Switches are in OpenSM's order, by GUID with reversed bytes. Entries
-        have port GUIDs, which make them independent of the LIDs. Ports without a LID are left out.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards, a switch has more than 254 ports, there are more LIDs than tables hold,
-        or a description has a line break.
+    Returns the dump, in UTF-8. Switches are in OpenSM's order, by GUID with reversed bytes. Entries
+    have port GUIDs, which make them independent of the LIDs. Ports without a LID are left out.
     """
     routes.check(fabric)
     refuse_forwarding_hosts(fabric)
@@ -388,10 +360,7 @@ _forms: dict[tuple[str, int, bytes, bytes], LftForm] = {}
 def lft_form(fabric: Fabric, lids: Lids, lmc: int) -> LftForm:
     """Return the form of OpenSM's dumps for the LIDs of a fabric's ports.
 
-    Raises
-    ------
-    NotApplicable
-        If a description has a line break.
+    Raises `NotApplicable` if a description has a line break.
     """
     key = (fabric.digest, lmc, lids.base.tobytes(), lids.lmc.tobytes())
     if key not in _forms:

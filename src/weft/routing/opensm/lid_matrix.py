@@ -36,21 +36,10 @@ _ROW = re.compile(
 def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     """Return the hops between switches by output port, as counted by OpenSM's minhop.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric whose hosts do not forward.
+    `fabric`: any fabric whose hosts do not forward.
 
-    Returns
-    -------
-    NDArray
-        uint8 [switches, target switches, 1 + largest number of ports]: hops to the target through
-        each port, 255 without a path; the entry of port 0 is the fewest hops.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards, or a path has more than 253 hops.
+    Returns uint8 [switches, target switches, 1 + largest number of ports]: hops to the target
+    through each port, 255 without a path; the entry of port 0 is the fewest hops.
     """
     refuse_forwarding_hosts(fabric)
     graph, count = fabric.graph, fabric.num_switches
@@ -77,17 +66,8 @@ def lid_matrix(
 ) -> str:
     """Return the dump of a matrix of hops.
 
-    Parameters
-    ----------
-    hops
-        Matrix in the form of `shortest_hops`; by default the result of that function.
-    lids
-        LIDs, by default those that OpenSM assigns; switches without a LID are left out.
-
-    Raises
-    ------
-    NotApplicable
-        As for `shortest_hops`.
+    `hops`: matrix in the form of `shortest_hops`; by default the result of that function. `lids`:
+    LIDs, by default those that OpenSM assigns; switches without a LID are left out.
     """
     hops = shortest_hops(fabric) if hops is None else hops
     lids = predict_lids(fabric) if lids is None else lids
@@ -115,22 +95,11 @@ def read_lid_matrix(
 ) -> NDArray[np.uint8]:
     """Read the hops between switches by output port from a dump.
 
-    Parameters
-    ----------
-    lids
-        LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
-        those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself
-        uses it.
+    `lids`: LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
+    those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself uses
+    it.
 
-    Returns
-    -------
-    NDArray
-        Matrix in the form of `shortest_hops`; 255 for missing entries.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards.
+    Returns the matrix in the form of `shortest_hops`; 255 for missing entries.
     """
     refuse_forwarding_hosts(fabric)
     if lids is None:

@@ -82,29 +82,16 @@ def predict_lids(
 ) -> Lids:
     """Predict the LIDs that OpenSM 3.3.23 assigns in its first sweep.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric; its LIDs are the present LIDs of the ports.
-    lmc
-        OpenSM's LMC (``-l``).
-    sm
-        Node on which OpenSM runs, by number, name or GUID; OpenSM uses the node's first port with a
-        cable. By default, the first host with a cable in port 1, the only port that programs on
-        ibsim can use; if there is no such host, the first host with a cable.
-    cache
-        First and last LID of each port GUID in earlier runs, such as from `read_guid2lid`.
-    wide_switches
-        Switches that get 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
-    reassign
-        Whether present LIDs and the cache are ignored (``-r``).
-    max_lid
-        Largest LID that the switches' tables can hold.
-
-    Raises
-    ------
-    NotApplicable
-        If more LIDs are needed than tables hold, or OpenSM has no host to run on.
+    - `fabric`: any fabric; its LIDs are the present LIDs of the ports.
+    - `lmc`: OpenSM's LMC (``-l``).
+    - `sm`: node on which OpenSM runs, by number, name or GUID; OpenSM uses the node's first port
+      with a cable. By default, the first host with a cable in port 1, the only port that programs
+      on ibsim can use; if there is no such host, the first host with a cable.
+    - `cache`: first and last LID of each port GUID in earlier runs, such as from `read_guid2lid`.
+    - `wide_switches`: switches that get 2^LMC LIDs, because their port 0 is enhanced and
+      ``lmc_esp0`` is set.
+    - `reassign`: whether present LIDs and the cache are ignored (``-r``).
+    - `max_lid`: largest LID that the switches' tables can hold.
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")

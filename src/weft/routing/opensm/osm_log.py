@@ -73,10 +73,7 @@ def is_foreign(text: str) -> bool:
 def sweeps(text: str) -> list[Sweep]:
     """Return the heavy sweeps of a log, in order; the last one may not have ended yet.
 
-    Parameters
-    ----------
-    text
-        Contents of an opensm.log that includes level INFO (``-D 0x03``, which is the default).
+    `text`: contents of an opensm.log that includes level INFO (``-D 0x03``, which is the default).
     """
     result: list[Sweep] = []
     engine, failed, errors, reason = "", dict[str, str](), list[str](), ""
@@ -140,10 +137,7 @@ def last_error(text: str) -> str:
 def complaints(errors: Iterable[str]) -> str:
     """Return errors of a log as text to append to a message, most frequent first.
 
-    Parameters
-    ----------
-    errors
-        Lines of level ERROR, such as those of a `Sweep`; without errors, the text is empty.
+    `errors`: lines of level ERROR, such as those of a `Sweep`; without errors, the text is empty.
     """
     counts = Counter(map(_reason, errors))
     if not counts:

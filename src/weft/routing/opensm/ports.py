@@ -16,15 +16,7 @@ MAX_LID = 0xBFFF
 def port_guids(fabric: Fabric) -> NDArray[np.uint64]:
     """Return the port GUID of each destination: of an adapter port, or of a switch's port 0.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-
-    Returns
-    -------
-    NDArray
-        uint64 [destinations].
+    Returns uint64 [destinations].
     """
     guid = np.empty(fabric.num_destinations, dtype=np.uint64)
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
@@ -89,13 +81,7 @@ def node_types(fabric: Fabric) -> list[str]:
 
 
 def refuse_forwarding_hosts(fabric: Fabric) -> None:
-    """Refuse hosts that forward, for which OpenSM has no tables.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards.
-    """
+    """Refuse hosts that forward, for which OpenSM has no tables."""
     if fabric.graph.num_rows > fabric.num_switches:
         host = fabric.node_names[fabric.graph.row_node[fabric.num_switches]]
         raise NotApplicable(

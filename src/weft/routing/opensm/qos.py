@@ -28,13 +28,7 @@ _PER_LINE = 6
 
 
 def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
-    """Return the service level of each pair of endpoints, uint8 [sources, destinations].
-
-    Raises
-    ------
-    NotApplicable
-        If the service level differs between LIDs of one port.
-    """
+    """Return the service level of each pair of endpoints, uint8 [sources, destinations]."""
     routes.check(fabric)
     sl = np.asarray(routes.sl, dtype=np.uint8)
     count, width = fabric.num_endpoints, 1 << routes.lmc
@@ -57,22 +51,11 @@ def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
 def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
     """Return a ``qos-policy.conf`` with the service level of each pair of adapter ports.
 
-    Parameters
-    ----------
-    routes
-        Routes; only `sl` is used.
+    `routes`: routes; only `sl` is used.
 
-    Returns
-    -------
-    str
-        Text of the file. Ports with the same service levels share a group. Pairs with the most
-        common service level need no rule. Rules are grouped by source or by destination, whichever
-        gives the shorter file.
-
-    Raises
-    ------
-    NotApplicable
-        As for `endpoint_sls`.
+    Returns the text of the file. Ports with the same service levels share a group. Pairs with the
+    most common service level need no rule. Rules are grouped by source or by destination, whichever
+    gives the shorter file.
     """
     sls = endpoint_sls(fabric, routes)
     counts = np.bincount(sls.ravel(), minlength=NUM_SLS)
@@ -160,27 +143,13 @@ def qos_options(
 ) -> str:
     """Return lines of ``opensm.conf`` that enable QoS and set the SL to VL tables of all ports.
 
-    Parameters
-    ----------
-    lanes
-        One table for all ports: lanes of routes, or a list of up to 16 VLs, one per SL; SLs beyond
-        the end of the list use VL 0.
-    max_vls
-        Number of lanes in use, 1 to 15; by default as many as the tables need.
-    adapters, switches
-        Separate tables for adapters and for external ports of switches (``qos_ca_``,
-        ``qos_swe_``).
+    `lanes`: one table for all ports: lanes of routes, or a list of up to 16 VLs, one per SL; SLs
+    beyond the end of the list use VL 0. `max_vls`: number of lanes in use, 1 to 15; by default as
+    many as the tables need. `adapters`, `switches`: separate tables for adapters and for external
+    ports of switches (``qos_ca_``, ``qos_swe_``).
 
-    Returns
-    -------
-    str
-        Lines with the options. Arbitration weights are equal for all lanes, while in OpenSM's
-        defaults VL 0 has another priority than the other lanes.
-
-    Raises
-    ------
-    NotApplicable
-        If the lanes depend on the port; only an engine of OpenSM can program such lanes.
+    Returns lines with the options. Arbitration weights are equal for all lanes, while in OpenSM's
+    defaults VL 0 has another priority than the other lanes.
     """
     if isinstance(lanes, VirtualLanes):
         if not lanes.is_uniform:
@@ -259,10 +228,7 @@ def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
     query and are left out with a `FormatWarning`, as is the section ``qos-ulps``. Port groups by
     port GUID and by node type are supported.
 
-    Returns
-    -------
-    NDArray
-        uint8 [source endpoints, destination endpoints].
+    Returns uint8 [source endpoints, destination endpoints].
     """
     items, ulps = _items(read_text(path), str(path))
     return _PolicyReader(fabric, items, str(path)).matrix(ulps)

@@ -42,23 +42,10 @@ _MAX_VL = 15
 def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[np.uint8]]:
     """Read the SL to VL tables of switches and adapters.
 
-    Parameters
-    ----------
-    fabric
-        Fabric of the tables; its hosts must not forward.
+    `fabric`: fabric of the tables; its hosts must not forward.
 
-    Returns
-    -------
-    lanes
-        One table if all tables of switches are equal, else one per switch, input port and output
-        port.
-    adapters
-        uint8 [endpoints, 16]: VL of each SL at an adapter port.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards.
+    Returns one table if all tables of switches are equal, else one per switch, input port and
+    output port; and uint8 [endpoints, 16]: VL of each SL at an adapter port.
     """
     refuse_forwarding_hosts(fabric)
     destination = by_port_guid(fabric)
@@ -173,17 +160,8 @@ def sl2vl_dump(
 ) -> str:
     """Return SL to VL tables in the format of OpenSM's dump.
 
-    Parameters
-    ----------
-    lids
-        LIDs; ports without a LID are left out.
-    adapters
-        uint8 [endpoints, 16]: tables of adapters, by default table 0 of `lanes`.
-
-    Raises
-    ------
-    NotApplicable
-        If a host forwards.
+    `lids`: LIDs; ports without a LID are left out. `adapters` [endpoints, 16]: tables of adapters,
+    by default table 0 of `lanes`.
     """
     refuse_forwarding_hosts(fabric)
     if adapters is None:

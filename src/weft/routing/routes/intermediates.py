@@ -33,12 +33,9 @@ def members(routes: CandidateRoutes) -> NDArray[np.bool_]:
 def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
     """Return the shares of packets that reach an intermediate at each of its rows.
 
-    Returns
-    -------
-    ndarray
-        float64 [rows, rows]: element [s, a] is the part of the packets from row ``s`` to the
-        intermediate of row ``a`` that enter the intermediate at ``a``, if packets are split
-        equally at every hop; 0 if both rows are in one intermediate.
+    Returns float64 [rows, rows]: element [s, a] is the part of the packets from row ``s`` to the
+    intermediate of row ``a`` that enter the intermediate at ``a``, if packets are split equally at
+    every hop; 0 if both rows are in one intermediate.
     """
     via = routes.via
     listed = np.argsort(via, kind="stable")[int((via < 0).sum()) :].astype(np.int32)
@@ -56,14 +53,9 @@ def always_arrives(
 ) -> NDArray[np.bool_]:
     """Return from which rows all choices lead to an end, bool [lines, rows].
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric, and the routes whose sets `lines` contains.
-    lines
-        int32 [lines, rows]: `CandidateRoutes.set_id` or `via_set`.
-    ends
-        Bool [lines, rows]: rows at which paths should end.
+    `fabric`, `routes`: the fabric, and the routes whose sets `lines` contains. `lines` [lines,
+    rows]: `CandidateRoutes.set_id` or `via_set`. `ends`: bool [lines, rows]: rows at which paths
+    should end.
     """
     graph = fabric.graph
     reached: NDArray[np.bool_] = (lines >= 0) | ends
@@ -112,14 +104,9 @@ def detours(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return the lengths of paths to rows and to intermediates, and where the latter end.
 
-    Returns
-    -------
-    ndarray, ndarray
-        int32 [target rows, rows] and int32 [intermediates, rows]: edges of the longest path from a
-        row to each target row and to each intermediate.
-    ndarray
-        int32 [intermediates, rows]: the row of the intermediate at which a path that always takes
-        the first candidate ends.
+    Returns int32 [target rows, rows] and int32 [intermediates, rows]: edges of the longest path
+    from a row to each target row and to each intermediate; and int32 [intermediates, rows]: the row
+    of the intermediate at which a path that always takes the first candidate ends.
     """
     lengths_to, loop = longest_paths(fabric, routes, routes.set_id)
     target = "switch"
@@ -175,22 +162,12 @@ def via_lengths(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return histograms of the lengths of paths via intermediates that are drawn uniformly.
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric, and routes with intermediates.
-    pairs
-        [target rows, rows]: number of pairs of hosts.
-    best
-        [target rows, rows]: length of a minimal path, in edges.
-    lengths
-        int32 [target rows, rows]: edges from a row to the target in the second phase.
+    `pairs` [target rows, rows]: number of pairs of hosts. `best` [target rows, rows]: length of a
+    minimal path, in edges. `lengths` [target rows, rows]: edges from a row to the target in the
+    second phase.
 
-    Returns
-    -------
-    ndarray, ndarray
-        float64: number of pairs for each number of edges of the path, and for each number of edges
-        by which the path exceeds a minimal one.
+    Returns float64: number of pairs for each number of edges of the path, and for each number of
+    edges by which the path exceeds a minimal one.
     """
     vias = routes.num_intermediates
     share = arrival_shares(fabric, routes) / (vias - 2)

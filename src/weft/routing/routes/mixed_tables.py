@@ -44,13 +44,7 @@ class MixedTables(TableRoutes):
     def add_dependencies(
         self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
-        """See `Routes.add_dependencies`; paths from and to switches are not included.
-
-        Raises
-        ------
-        NotApplicable
-            If hosts forward, or the routes use several virtual lanes.
-        """
+        """See `Routes.add_dependencies`; paths from and to switches are not included."""
         if management or self.num_vls > 1 or fabric.graph.num_rows > fabric.num_switches:
             raise NotApplicable("mixtures of tables are checked on one lane, between hosts")
         self._follow(fabric, *dependencies)

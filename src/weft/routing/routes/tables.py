@@ -150,10 +150,7 @@ def distinct_lids(*tables: TableRoutes) -> list[TableRoutes]:
     keys most LIDs have the entries of the first LID; these are left out, as far as the number of
     LIDs is a power of two.
 
-    Parameters
-    ----------
-    *tables
-        Tables with the same LMC, on one lane.
+    `*tables`: tables with the same LMC, on one lane.
     """
     count = 1 << tables[0].lmc
     parts = [each.table.reshape(-1, count, each.table.shape[1]) for each in tables]

@@ -47,12 +47,6 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
     """Return the level of each row of a tree without exceptions, 1 for leaf switches.
 
     Leaf switches may be idle, and cables may be missing.
-
-    Raises
-    ------
-    NotApplicable
-        If a cable does not connect neighbouring levels, a host forwards or is not at a leaf switch,
-        or part of the fabric has no host.
     """
     graph = fabric.graph
     if graph.num_rows == 0 or fabric.num_hosts == 0:
@@ -82,20 +76,12 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
 def find_fat_tree(fabric: Fabric) -> FatTree:
     """Find the parameters and the order of a complete fat tree.
 
-    Returns
-    -------
-    FatTree
-        The parameters, and an order of hosts, children and parents that makes the routes of a
-        complete PGFT independent of its labels.
+    Returns the parameters, and an order of hosts, children and parents that makes the routes of a
+    complete PGFT independent of its labels.
 
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a complete PGFT: a missing cable or host, uneven levels, or cables
-        between subtrees. The message names the first difference.
+    Raises `NotApplicable` if the fabric is not a complete PGFT: a missing cable or host, uneven
+    levels, or cables between subtrees. The message names the first difference.
 
-    Notes
-    -----
     The subtrees of level l are the connected components of the fabric without the switches above
     level l. Sources: Zahavi 2010 (PGFT), Öhring et al. 1995 (XGFT).
     """

@@ -71,14 +71,6 @@ class FoldedClos(FrozenArrays):
 def find_folded_clos(fabric: Fabric) -> FoldedClos:
     """Find the coordinates of all switches of a folded Clos network, without labels.
 
-    Raises
-    ------
-    NotApplicable
-        If this is not such a network, or a part of the fabric does not belong to it. The message
-        names the first case.
-
-    Notes
-    -----
     Leaf-spine networks, XGFTs and PGFTs have such coordinates, even if they are slimmed.
     """
     clos = find_largest_clos(fabric.whole)
@@ -91,14 +83,6 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
 def find_largest_clos(fabric: Fabric) -> FoldedClos:
     """Find the coordinates of the largest part of a fabric that is a folded Clos network.
 
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a tree with exceptions, or two switches have the same subtree and
-        plane. The message names the first case.
-
-    Notes
-    -----
     Parts are left out as the description of the module says; cables between blocks only if there is
     no other way. The blocks are found from the switches of the upper level: two are in one block if
     at least half of the lower switches below either of them are below both. A lower switch belongs

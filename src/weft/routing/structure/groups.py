@@ -60,20 +60,12 @@ def _name(fabric: Fabric, row: Any) -> str:
 def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     """Find the coordinates of the switches of a HyperX.
 
-    Returns
-    -------
-    ndarray
-        int32 [rows, dimensions]: two switches are cabled, by any number of cables, if and only if
-        they differ in exactly one coordinate. Dimensions and coordinates follow the order of the
-        switches.
+    Returns int32 [rows, dimensions]: two switches are cabled, by any number of cables, if and only
+    if they differ in exactly one coordinate. Dimensions and coordinates follow the order of the
+    switches.
 
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a HyperX; the message names the first difference.
+    Raises `NotApplicable` if the fabric is not a HyperX; the message names the first difference.
 
-    Notes
-    -----
     The neighbours of a switch form one clique for each line through it. The neighbours of the
     first switch get coordinates by this rule. A switch k hops from the first switch differs from it
     in k coordinates; each of these k values occurs at a neighbour k - 1 hops from the first switch.
@@ -134,11 +126,6 @@ def find_megafly(fabric: Fabric) -> DragonflyGroups:
     """Find the groups of a megafly, whose leaves have hosts and whose spines have none.
 
     Pairs of groups without a direct cable are allowed: `DragonflyGroups.gap` names one.
-
-    Raises
-    ------
-    NotApplicable
-        If the fabric is not a megafly; the message names the first difference.
     """
     _only_switches(fabric)
     graph = fabric.graph
@@ -177,13 +164,6 @@ def find_dragonfly(fabric: Fabric) -> DragonflyGroups:
     cliques with cables between every two of them, pairs of groups that are only connected via a
     third group are allowed: `DragonflyGroups.gap` then names a pair without a cable.
 
-    Raises
-    ------
-    NotApplicable
-        If the switches cannot be divided into three or more such groups.
-
-    Notes
-    -----
     Two switches of a group of size a have a - 2 common neighbours in the group; the ends of a
     global cable rarely have as many. Edges whose ends have fewer are removed repeatedly. A search
     then divides the switches into cliques of the remaining edges, starting with the switch that has
@@ -298,10 +278,7 @@ def _grow(
 def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint16]:
     """Return the smallest number of global cables on paths between any two groups.
 
-    Returns
-    -------
-    ndarray
-        uint16 [groups, groups]: `weft.kernels.routing.distances.UNREACHED` if there is no path.
+    Returns uint16 [groups, groups]: `weft.kernels.routing.distances.UNREACHED` if there is no path.
     """
     joined = csr_array(_joined(fabric, group))
     hops = np.empty(joined.shape, dtype=np.uint16)

@@ -87,14 +87,6 @@ class Kns:
 def find_kns(fabric: Fabric) -> Kns:
     """Find the KNS of a fabric, from which cables, switches, routers and hosts may be missing.
 
-    Raises
-    ------
-    NotApplicable
-        If the fabric cannot be a KNS: two switches with hosts are cabled together, two routers
-        share two lines, or the lines do not form a grid.
-
-    Notes
-    -----
     Routers are switches with hosts, and hosts that forward. Without them, the fabric falls into
     connected components, the lines. Two lines that share a router have different dimensions. Two
     lines that share no router, but are both crossed by the same two others, have the same

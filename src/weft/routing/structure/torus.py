@@ -123,13 +123,7 @@ class Squares:
 
 
 def squares_of(links: NeighbourGraph) -> Squares:
-    """Find the squares of a graph.
-
-    Raises
-    ------
-    NotApplicable
-        If the squares make a cable parallel to its own reverse.
-    """
+    """Find the squares of a graph."""
     parent = np.arange(len(links.low), dtype=np.int32)
     flip = np.zeros(len(parent), dtype=np.uint8)
     if unite_squares(links.offset, links.other, links.edge, parent, flip):
@@ -145,15 +139,9 @@ def squares_of(links: NeighbourGraph) -> Squares:
 def steps_of(links: NeighbourGraph, squares: Squares, least: int, guess: bool) -> Steps:
     """Return the steps and the chains that they form.
 
-    Parameters
-    ----------
-    least, guess
-        The two values of an item of `TRUST`.
+    `least`, `guess`: the two values of an item of `TRUST`.
 
-    Raises
-    ------
-    NotApplicable
-        If a switch would have two cables of one step.
+    Raises `NotApplicable` if a switch would have two cables of one step.
     """
     one, two, square, strong = squares.one, squares.two, squares.square, squares.strong
     degree = np.diff(links.offset)
@@ -388,19 +376,13 @@ class Torus:
 def find_tori(fabric: Fabric) -> list[Torus]:
     """Return the connected components of a fabric as tori and meshes, by lowest row.
 
-    Returns
-    -------
-    list of Torus
-        The tori before `Torus.folded`. Longer dimensions are first, and among equally long ones
-        rings are before lines. Coordinates of rings start at the switch of lowest GUID and ascend
-        towards its neighbour of lower GUID; coordinates of lines start at the end nearer to that
-        switch. Single switches have no dimensions.
+    Returns the tori before `Torus.folded`. Longer dimensions are first, and among equally long ones
+    rings are before lines. Coordinates of rings start at the switch of lowest GUID and ascend
+    towards its neighbour of lower GUID; coordinates of lines start at the end nearer to that
+    switch. Single switches have no dimensions.
 
-    Raises
-    ------
-    NotApplicable
-        If a component is not a torus or mesh of at most six dimensions; the message names a switch
-        or cable.
+    Raises `NotApplicable` if a component is not a torus or mesh of at most six dimensions; the
+    message names a switch or cable.
     """
     label = fabric.graph.components
     rows = np.argsort(label, kind="stable").astype(np.int32)
@@ -668,13 +650,7 @@ class _Grid:
         return set()
 
     def check(self) -> None:
-        """Check that positions differ and each cable is a step; mark lines that are rings.
-
-        Raises
-        ------
-        NotApplicable
-            If two rows share a position or a cable is not a step; the message names them.
-        """
+        """Check that positions differ and each cable is a step; mark lines that are rings."""
         links = self.links
         size = np.array(self.radix, dtype=np.int64)
         key = self.coordinate @ np.concatenate(([1], np.cumprod(size)[:-1]))

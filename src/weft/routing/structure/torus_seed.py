@@ -18,12 +18,8 @@ from weft.routing.structure.torus import Torus
 def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
     """Return the torus in three dimensions with the coordinates that a torus-2QoS.conf gives.
 
-    Parameters
-    ----------
-    fabric, tori
-        The fabric and the result of `find_tori`, not folded.
-    conf
-        The configuration. The first seed whose switches all exist determines directions and origin.
+    `fabric`, `tori`: the fabric and the result of `find_tori`, not folded. `conf`: the
+    configuration. The first seed whose switches all exist determines directions and origin.
     """
     seed, rows = _present(fabric, conf)
     origin = next(iter(rows.values()))[0]
@@ -166,16 +162,7 @@ def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
 
     The file has two seeds without a common switch if the torus is large enough.
 
-    Parameters
-    ----------
-    torus
-        Torus of at most three dimensions, for example from `Torus.folded`.
-
-    Raises
-    ------
-    NotApplicable
-        If the torus has more than three dimensions, or no switch has the neighbours that a seed
-        needs.
+    `torus`: torus of at most three dimensions, for example from `Torus.folded`.
     """
     if len(torus.radix) > len(AXES):
         raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions; this is a {torus.text()}")
@@ -254,15 +241,10 @@ def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDA
 
     OpenSM routes destinations in this order, and so assigns them to parallel cables.
 
-    Parameters
-    ----------
-    fabric, torus
-        The fabric and its torus of three dimensions, from `seeded` or `three_dimensions`.
-    conf
-        Configuration whose seed is the start of the search; None for the origin.
+    `fabric`, `torus`: the fabric and its torus of three dimensions, from `seeded` or
+    `three_dimensions`. `conf`: configuration whose seed is the start of the search; None for the
+    origin.
 
-    Notes
-    -----
     Starting with the switches of the seed, all cubes of up to eight switches are searched with x
     varying fastest, repeatedly until no cube gains a switch. Switches not reached are last.
     """

@@ -30,20 +30,12 @@ def credit_loops(
 ) -> tuple[list[CreditLoop], int]:
     """Return the cycles of the channel dependency graph, and the number of lanes in use.
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and its routes; paths between all ports of hosts are checked.
-    management
-        Also check paths from and to switches.
+    `fabric`, `routes`: the fabric and its routes; paths between all ports of hosts are checked.
+    `management`: also check paths from and to switches.
 
-    Returns
-    -------
-    list of CreditLoop
-        A shortest cycle through one channel of each strongly connected component; the routes
-        cannot deadlock if the list is empty.
-    int
-        Number of virtual lanes that carry traffic between rows, at least 1.
+    Returns a shortest cycle through one channel of each strongly connected component (without any,
+    the routes cannot deadlock), and the number of virtual lanes that carry traffic between rows, at
+    least 1.
     """
     graph, vls = fabric.graph, routes.num_vls
     if not len(graph.edge_row):
@@ -77,19 +69,10 @@ def dependencies(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
     """Return the channel dependency graph in the form of `weft.kernels.routes.dependencies`.
 
-    Parameters
-    ----------
-    fabric, routes, management
-        As for `credit_loops`.
+    `fabric`, `routes`, `management`: as for `credit_loops`.
 
-    Returns
-    -------
-    ndarray
-        int64 [edges + 1]: index of the first bit of each edge.
-    ndarray
-        uint8: the bits, eight in each element.
-    ndarray
-        uint8 [edges * lanes]: 1 for each channel that carries traffic.
+    Returns int64 [edges + 1]: index of the first bit of each edge; uint8: the bits, eight in each
+    element; and uint8 [edges * lanes]: 1 for each channel that carries traffic.
     """
     graph, vls = fabric.graph, routes.num_vls
     degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)

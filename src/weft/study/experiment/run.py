@@ -120,12 +120,8 @@ class ExperimentStage:
 class FabricCache:
     """The last fabric, and routes on it, kept for further experiments while their files are equal.
 
-    Parameters
-    ----------
-    most_routes
-        Number of engines whose routes are kept; None for all.
-    again
-        Whether files may change between two uses.
+    `most_routes`: number of engines whose routes are kept; None for all. `again`: whether files may
+    change between two uses.
     """
 
     def __init__(self, most_routes: int | None = None, again: bool = True) -> None:

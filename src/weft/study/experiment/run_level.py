@@ -67,12 +67,8 @@ def run_level(
 ) -> Outcome:
     """Perform one run, and return its outcome.
 
-    Parameters
-    ----------
-    model
-        Coefficients of the flow level's model of contention.
-    at
-        Function to call regularly with what is done and its progress.
+    `model`: coefficients of the flow level's model of contention. `at`: function to call regularly
+    with what is done and its progress.
     """
     notes = (*mix.notes, *(() if isinstance(routes, str) else routes.notes))
     in_part = run.level in CHOOSING  # a run that stops early has a partial result

@@ -40,18 +40,9 @@ class ResultWriter:
     Tables of each run are written to a hidden folder inside the output folder; `close` removes
     tables that are not kept.
 
-    Parameters
-    ----------
-    folder
-        Output folder, created if it does not exist. Earlier results in the folder are replaced;
-        tables that the new results do not have are removed.
-    experiment
-        The experiment; a copy with every key is written next to the tables.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be created or written.
+    `folder`: output folder, created if it does not exist. Earlier results in the folder are
+    replaced; tables that the new results do not have are removed. `experiment`: the experiment; a
+    copy with every key is written next to the tables.
     """
 
     def __init__(self, folder: str | Path, experiment: Experiment):

@@ -68,14 +68,8 @@ def check(
 ) -> Experiment:
     """Return an experiment from its keys.
 
-    Parameters
-    ----------
-    data
-        Keys and values of an experiment file.
-    file, text
-        Name and text of the file, for messages.
-    flags
-        Whether the keys are from the command line; messages then name options.
+    `data`: keys and values of an experiment file. `file`, `text`: name and text of the file, for
+    messages. `flags`: whether the keys are from the command line; messages then name options.
     """
     return validated(Experiment, data, file=file, text=text, flags=flags)
 
@@ -94,14 +88,9 @@ def validated(
 ) -> Keys:
     """Return the checked keys of a file as an instance of its model.
 
-    Parameters
-    ----------
-    model
-        Model of the file, such as `Experiment`.
-    data, file, text, flags
-        As in `check`.
-    written
-        Function from the path of a key to the path at which the text gives its value.
+    `model`: model of the file, such as `Experiment`. `data`, `file`, `text`, `flags`: as in
+    `check`. `written`: function from the path of a key to the path at which the text gives its
+    value.
     """
     try:
         return model.model_validate(dict(data))
@@ -234,11 +223,8 @@ class Comment(str):
 def toml_tables(tables: Iterable[tuple[str, Mapping[Any, Any]]]) -> str:
     """Return tables as the text of a file.
 
-    Parameters
-    ----------
-    tables
-        Header of each table, or other lines above it, and its values. A key of several parts is
-        written with dots. None is left out, and a `Comment` is written as a comment.
+    `tables`: header of each table, or other lines above it, and its values. A key of several parts
+    is written with dots. None is left out, and a `Comment` is written as a comment.
     """
     parts = []
     for header, table in tables:

@@ -99,28 +99,14 @@ def execute(
     The first interrupt stops the start of further runs; the active ones are finished and kept.
     A second one ends them at once.
 
-    Parameters
-    ----------
-    tasks
-        The tasks, in the order in which they begin.
-    keep
-        Function that stores a result: task, result, wall time in s, and memory in bytes.
-    limits
-        Limits of each run, for the reasons of runs that exceed them.
-    file
-        File to which the progress is written now and then; None to write none.
-    watch
-        Function that is called after each run.
+    - `tasks`: the tasks, in the order in which they begin.
+    - `keep`: function that stores a result: task, result, wall time in s, and memory in bytes.
+    - `limits`: limits of each run, for the reasons of runs that exceed them.
+    - `file`: file to which the progress is written now and then; None to write none.
+    - `watch`: function that is called after each run.
 
-    Returns
-    -------
-    bool
-        Whether all tasks have ended; False after an interrupt.
-
-    Raises
-    ------
-    StoreError
-        If a result cannot be stored; the active runs are then given up.
+    Returns whether all tasks have ended; False after an interrupt. If a result cannot be stored,
+    the active runs are given up.
     """
     waiting = iter(enumerate(tasks))
     written = 0.0

@@ -125,18 +125,7 @@ class LocalProcesses(Workers):
 class DaskCluster:
     """Runs on the workers of a Dask cluster, each in a process of its own beside the worker.
 
-    Parameters
-    ----------
-    address
-        Address of the scheduler: ``tcp://host:8786``.
-    limits
-        Limits of each run.
-
-    Raises
-    ------
-    InputError
-        If Dask is not installed, the scheduler cannot be reached, or there are no workers or
-        workers without this version of weft.
+    `address`: address of the scheduler: ``tcp://host:8786``.
     """
 
     def __init__(self, address: str, limits: Limits) -> None:

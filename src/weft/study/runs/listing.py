@@ -40,23 +40,16 @@ _NUMBER = re.compile(r"[0-9]{1,7}")
 
 
 class ListedRun(NamedTuple):
-    """A run in a list.
+    """A run in a list."""
 
-    Parameters
-    ----------
-    run, key, seed, point
-        As in `weft.study.runs.store.Member`; the number is called ``run``.
-    status
-        Status, or ``not run``.
-    wall_s, memory_bytes, version, ended_s, reason, measures
-        As in `weft.study.runs.store.StoredRun`, with the build as version; None or empty if the run
-        is not stored.
-    """
-
+    #: As in `weft.study.runs.store.Member`; the number is called ``run``.
     run: int
     key: str
     seed: int | None
+    #: Status, or ``not run``.
     status: str
+    #: As in `weft.study.runs.store.StoredRun`, with the build as version; None or empty if the run
+    #: is not stored.
     wall_s: float | None
     memory_bytes: int | None
     version: str | None
@@ -99,22 +92,14 @@ def list_runs(
 ) -> RunList:
     """Return the runs of a study that match.
 
-    Parameters
-    ----------
-    study
-        Name of the study; by default the one that was run last.
-    where
-        Texts ``AXIS=VALUE``; values may contain ``*``. Runs match if they have one of the values of
-        each axis that is named.
-    status
-        Statuses; all if empty.
-    sort
-        Column, axis or measure by which the runs are sorted; by default their number. Runs without
-        a value are last.
-    descending
-        Whether the largest value is first.
-    limit
-        Largest number of runs; 0 for all.
+    - `study`: name of the study; by default the one that was run last.
+    - `where`: texts ``AXIS=VALUE``; values may contain ``*``. Runs match if they have one of the
+      values of each axis that is named.
+    - `status`: statuses; all if empty.
+    - `sort`: column, axis or measure by which the runs are sorted; by default their number. Runs
+      without a value are last.
+    - `descending`: whether the largest value is first.
+    - `limit`: largest number of runs; 0 for all.
     """
     name = chosen_study(store, study)
     about = store.studies()[name]
@@ -182,12 +167,8 @@ def check_statuses(store: Store, status: Iterable[str]) -> None:
 def named_run(store: Store, name: str, study: str | None = None) -> tuple[str, StoredRun]:
     """Return the key of a run, and the run.
 
-    Parameters
-    ----------
-    name
-        The number of the run in the study, or the beginning of its key.
-    study
-        Name of the study; by default the one that was run last.
+    `name`: the number of the run in the study, or the beginning of its key. `study`: name of the
+    study; by default the one that was run last.
     """
     if _NUMBER.fullmatch(name):
         chosen = chosen_study(store, study)

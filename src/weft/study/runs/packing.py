@@ -45,10 +45,7 @@ def pack(store: Store, file: Path) -> PackedStore:
 
     The archive depends only on the contents of the store. Unpacked, it is a store.
 
-    Parameters
-    ----------
-    file
-        The archive; an existing one is replaced when the new one is complete.
+    `file`: the archive; an existing one is replaced when the new one is complete.
     """
     done = PackedStore()
     with _folder_beside(file) as folder, written_aside(file) as stream:
@@ -146,19 +143,9 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
 
     Each run is stored as a whole or not at all, so that the process may be killed and repeated.
 
-    Parameters
-    ----------
-    store
-        The store, open for writing.
-    source
-        The folder of the other store, or a packed store.
-    replace
-        Whether runs and studies of the other store replace different ones of this store.
-
-    Raises
-    ------
-    StoreError
-        If a run cannot be stored.
+    `store`: the store, open for writing. `source`: the folder of the other store, or a packed
+    store. `replace`: whether runs and studies of the other store replace different ones of this
+    store.
     """
     done = Pulled()
     with _opened(store, source) as (other, read):

@@ -31,41 +31,29 @@ class StoreError(InputError):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run of the store.
+    """A run of the store."""
 
-    Parameters
-    ----------
-    key
-        As `weft.study.runs.task.Task.key`.
-    function, parameters, inputs
-        As in `weft.study.runs.task.Task`.
-    status, reason, measures, details
-        As in `weft.study.runs.task.Packed`, with the measures as a mapping.
-    tables
-        Name of a table -> size of its file in bytes, and hash of its contents.
-    wall_s, memory_bytes
-        Wall time, and peak of the resident memory of the process that performed the run.
-    limits
-        Limits of the run that were in force: ``seconds``, ``bytes``.
-    build, libraries
-        As in `weft.study.runs.versions`.
-    host, ended_s
-        Name of the machine, and time of the end in seconds since 1970.
-    """
-
+    #: As `weft.study.runs.task.Task.key`.
     key: str
+    #: As in `weft.study.runs.task.Task`.
     function: str
     parameters: Mapping[str, Any]
     inputs: Mapping[str, str]
+    #: As in `weft.study.runs.task.Packed`, with the measures as a mapping.
     status: str
     reason: str
     measures: Mapping[str, Any]
+    #: Name of a table -> size of its file in bytes, and hash of its contents.
     tables: Mapping[str, tuple[int, str]]
+    #: Wall time, and peak of the resident memory of the process that performed the run.
     wall_s: float
     memory_bytes: int
+    #: Limits of the run that were in force: ``seconds``, ``bytes``.
     limits: Mapping[str, float]
+    #: As in `weft.study.runs.versions`.
     build: str
     libraries: Mapping[str, str]
+    #: Name of the machine, and time of the end in seconds since 1970.
     host: str
     ended_s: float
     details: str
@@ -196,17 +184,8 @@ def _no_number(word: str) -> None:
 def checked(column: str, value: Any, file: Path, of: str = "") -> Any:
     """Return a value of a column, read from JSON if it is JSON.
 
-    Parameters
-    ----------
-    column
-        Name of the column; ``study`` is that of a study.
-    of
-        What has the value, for the error.
-
-    Raises
-    ------
-    StoreError
-        If the value does not have the form of its column.
+    `column`: name of the column; ``study`` is that of a study. `of`: what has the value, for the
+    error.
     """
     test, words = _FORMS[column]
     try:
@@ -229,13 +208,7 @@ def checked(column: str, value: Any, file: Path, of: str = "") -> Any:
 
 
 def run_of(row: Sequence[Any], file: Path) -> StoredRun:
-    """Return a run from its columns.
-
-    Raises
-    ------
-    StoreError
-        If a value does not have the form of its column.
-    """
+    """Return a run from its columns."""
     of = f"run {checked('key', row[0], file)[:8]}"
     values = {
         name: checked(name, value, file, of) for name, value in zip(COLUMNS, row, strict=True)

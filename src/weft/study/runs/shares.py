@@ -59,20 +59,7 @@ class Share:
 
 
 def write_plan(store: Path, study: str, tasks: Sequence[Task], limits: Limits, shares: int) -> Path:
-    """Write the plan of runs in a new folder of a store that is open for writing.
-
-    Parameters
-    ----------
-    tasks
-        The runs.
-    shares
-        Number of shares.
-
-    Returns
-    -------
-    Path
-        The new folder.
-    """
+    """Write the plan of runs in a new folder of a store that is open for writing."""
     others = [int(path.name) for path in (store / JOBS).glob("*") if path.name.isdecimal()]
     folder = make_folder(store / JOBS / str(max(others, default=0) + 1))
     head = {
@@ -91,12 +78,7 @@ def write_plan(store: Path, study: str, tasks: Sequence[Task], limits: Limits, s
 def read_share(folder: Path, number: int, registered: Registered) -> Share:
     """Return a share of the plan in a folder.
 
-    Parameters
-    ----------
-    number
-        Number of the share.
-    registered
-        Function that returns the registered function of a run.
+    `registered`: function that returns the registered function of a run.
     """
     path = folder.resolve() / PLAN
     head_line, *lines = read_text(path).removesuffix("\n").split("\n")
@@ -140,19 +122,9 @@ def perform_share(
 ) -> StudyProgress:
     """Perform the runs of a share whose results are not there yet, and write each at once.
 
-    Parameters
-    ----------
-    share
-        The share.
-    executor
-        Where its runs are computed.
-    watch
-        As in `weft.study.runs.execute.execute`.
+    `executor`: where its runs are computed. `watch`: as in `weft.study.runs.execute.execute`.
 
-    Returns
-    -------
-    StudyProgress
-        What was done; `stopping` if an interrupt ended it.
+    Returns what was done; `stopping` if an interrupt ended it.
     """
     store = share.store
     check_parts(store)
@@ -186,13 +158,7 @@ def write_result(store: Path, record: Mapping[str, Any], packed: Packed) -> None
 
 
 def read_result(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the row and the tables of a result.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be read.
-    """
+    """Return the row and the tables of a result."""
     try:
         line, newline, data = path.read_bytes().partition(b"\n")
         record = json.loads(line)
@@ -227,18 +193,8 @@ def collect(store: Store) -> tuple[int, list[str]]:
     be ended at any instant and begun again. A result does not replace one of this version of weft
     if it is of another, nor a settled one if it is not.
 
-    Returns
-    -------
-    int
-        Number of results.
-    list of str
-        What is wrong with files that are damaged; they are removed, and their runs are still to
-        be computed.
-
-    Raises
-    ------
-    StoreError
-        If a result cannot be read or stored.
+    Returns the number of results, and what is wrong with files that are damaged; these are removed,
+    and their runs are still to be computed.
     """
     wrong: list[str] = []
     found = waiting_results(store.folder)

@@ -48,17 +48,9 @@ echo "submitted job ${{collect%%;*}}, which collects the results"
 def write_scripts(folder: Path, study: str, shares: int, options: Sequence[str]) -> Path:
     """Write the scripts of a plan into its folder.
 
-    Parameters
-    ----------
-    shares
-        Number of shares.
-    options
-        Options of sbatch for both jobs, such as ``--time=2:00:00``.
+    `options`: options of sbatch for both jobs, such as ``--time=2:00:00``.
 
-    Returns
-    -------
-    Path
-        The script that submits the others.
+    Returns the script that submits the others.
     """
     folder = folder.resolve()
     filled = {

@@ -94,10 +94,8 @@ def _bound(connection: sqlite3.Connection) -> None:
 def check_parts(folder: Path) -> None:
     """Refuse links among the parts of a store, through which it would change other files.
 
-    Raises
-    ------
-    StoreError
-        If a file of the index or the lock is no regular file, or a folder is a link.
+    Raises `StoreError` if a file of the index or the lock is no regular file, or a folder is a
+    link.
     """
     try:
         for name in (INDEX, LOCK, f"{INDEX}-wal", f"{INDEX}-shm", f"{INDEX}-journal"):
@@ -138,18 +136,7 @@ def writer(folder: str | Path) -> str:
 class Store:
     """An open store.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-    write
-        Whether to write: creates the folder if it does not exist, and holds the lock.
-
-    Raises
-    ------
-    StoreError
-        If the folder is no store or one of a later format, cannot be read or written, or another
-        process writes to it.
+    `write`: whether to write: creates the folder if it does not exist, and holds the lock.
     """
 
     def __init__(self, folder: str | Path, *, write: bool = False) -> None:
@@ -293,12 +280,9 @@ class Store:
         memory_bytes: int,
         limits: Mapping[str, float] | None = None,
     ) -> None:
-        """Store the result of a run durably; it replaces an earlier result with the same key.
+        """Store the result of a run durably, or else leave the store as it was.
 
-        Raises
-        ------
-        StoreError
-            If it cannot be written; the store is then as before.
+        It replaces an earlier result with the same key.
         """
         self.insert(record_of(task, packed, wall_s, memory_bytes, limits), packed.tables)
 
@@ -358,10 +342,7 @@ class Store:
     def table(self, key: str, name: str) -> pl.DataFrame | None:
         """Return a table of a run, or None if it is not stored.
 
-        Raises
-        ------
-        StoreError
-            If the file is missing or damaged.
+        Raises `StoreError` if the file is missing or damaged.
         """
         known = self.briefs([key])
         if key not in known or name not in known[key].tables:
@@ -453,12 +434,8 @@ class Store:
     ) -> None:
         """Store a study and its list of runs; they replace those of the same name.
 
-        Parameters
-        ----------
-        name, about, members
-            Name, description and runs.
-        changed_s
-            Time of the change in seconds since 1970; by default now.
+        `name`, `about`, `members`: name, description and runs. `changed_s`: time of the change in
+        seconds since 1970; by default now.
         """
         rows = (
             (name, each.number, each.key, each.seed, json.dumps(dict(each.point)))
@@ -556,10 +533,7 @@ class Store:
 def table_of(source: Path | bytes, file: Path) -> pl.DataFrame:
     """Return a table from its file or contents; `file` is named by the error.
 
-    Raises
-    ------
-    StoreError
-        If it cannot be read.
+    Raises `StoreError` if it cannot be read.
     """
     import polars as pl  # imported late: most uses of a store read no table
 

@@ -219,10 +219,7 @@ def _of_file(path: str) -> str:
 def changed_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
     """Return the name of each file that no longer has these contents -> what is wrong with it.
 
-    Parameters
-    ----------
-    inputs
-        As in `Task`.
+    `inputs`: as in `Task`.
     """
     wrong = {}
     for name, digest in inputs.items():

@@ -65,26 +65,16 @@ class Results:
         Equal runs are computed once. Results of another version of weft are computed again. The
         first interrupt lets the active runs end; a second one ends them at once.
 
-        Parameters
-        ----------
-        study
-            Name of the study in the store. Its list of runs replaces that of the same name.
-        run
-            Function of a module. A field of its result with the type of the tasks is the task, and
-            is not stored.
-        shared
-            Data of all runs.
-        processes
-            Number of worker processes; by default one per core. If it is 1, this process computes.
-        first
-            Key by which the tasks are sorted before they begin.
-        alone
-            Function that returns a task without the fields that do not influence the result.
+        - `study`: name of the study in the store. Its list of runs replaces that of the same name.
+        - `run`: function of a module. A field of its result with the type of the tasks is the task,
+          and is not stored.
+        - `shared`: data of all runs.
+        - `processes`: number of worker processes; by default one per core. If it is 1, this process
+          computes.
+        - `first`: key by which the tasks are sorted before they begin.
+        - `alone`: function that returns a task without the fields that do not influence the result.
 
-        Returns
-        -------
-        dict
-            Results in the order of the tasks; after an interrupt those that are known.
+        Returns results in the order of the tasks; after an interrupt those that are known.
         """
         if not tasks:
             return {}

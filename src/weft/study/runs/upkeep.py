@@ -140,19 +140,11 @@ def sample(
 ) -> tuple[dict[str, tuple[StoredRun, Task]], list[str]]:
     """Choose runs at random that any machine would repeat, and whose inputs are unchanged.
 
-    Parameters
-    ----------
-    count, seed
-        Largest number of runs, and seed of the choice.
-    registered
-        Function that returns the registered function of a run.
+    `count`, `seed`: largest number of runs, and seed of the choice. `registered`: function that
+    returns the registered function of a run.
 
-    Returns
-    -------
-    runs
-        Key -> run, and its task.
-    unknown
-        Why other runs were not chosen whose functions are not registered.
+    Returns runs and their tasks by key, and why other runs were not chosen whose functions are not
+    registered.
     """
     marks = ", ".join("?" * len(SETTLED))
     keys = [
@@ -188,10 +180,7 @@ def computed_again(
 ) -> Iterator[tuple[StoredRun, list[Difference]]]:
     """Compute runs again, store nothing, and yield how each differs, as soon as it is known.
 
-    Parameters
-    ----------
-    store, chosen
-        The store, and runs of it as `sample` returns them.
+    `store`, `chosen`: the store, and runs of it as `sample` returns them.
     """
     runs = [run for run, _ in chosen.values()]
     tasks = [task for _, task in chosen.values()]
@@ -247,16 +236,9 @@ def removable(
 ) -> list[str]:
     """Return the keys of the runs to which all given conditions apply; none if none is given.
 
-    Parameters
-    ----------
-    status
-        Whether the run has one of these statuses.
-    older
-        Whether another version of weft computed it.
-    alone
-        Whether it belongs to no study.
-    damaged
-        Whether a table is missing or damaged.
+    `status`: whether the run has one of these statuses. `older`: whether another version of weft
+    computed it. `alone`: whether it belongs to no study. `damaged`: whether a table is missing or
+    damaged.
     """
     check_statuses(store, status)
     tests, values = [], []

@@ -46,11 +46,8 @@ def build() -> str:
 def build_of(*functions: str) -> str:
     """Return the version of weft and a hash of what computes a run.
 
-    Parameters
-    ----------
-    functions
-        Functions that the run calls, as ``module:name``. They may come from a store: no module is
-        imported.
+    `functions`: functions that the run calls, as ``module:name``. They may come from a store: no
+    module is imported.
     """
     digest = hashlib.sha256()
     for name in sorted(computing(*(each.partition(":")[0] for each in functions))):
