@@ -59,27 +59,16 @@ def alternatives(
 ) -> tuple[Comparison, list[BetterEngine]]:
     """Return the comparison of the tables in place with engines, and the engines to use instead.
 
-    Parameters
-    ----------
-    fabric, tables, checked
-        The fabric, the tables in place, and their validation.
-    in_place, requested
-        OpenSM's engine, and the one that was requested instead of which it is used; empty if not
-        known, or not another one. An option of these is a smaller change than another engine.
-    engines
-        Engines to compare with the tables; by default those of OpenSM and some others.
-    valid
-        Whether the tables are valid. If so, only engines with clearly better and no clearly worse
-        figures are returned (`Gain.significant`), and the requested engine; otherwise all that are
-        valid come into question.
+    `in_place`, `requested`: OpenSM's engine, and the one that was requested instead of which it is
+    used; empty if not known, or not another one. An option of these is a smaller change than
+    another engine. `engines`: engines to compare with the tables; by default those of OpenSM and
+    some others. `valid`: whether the tables are valid. If so, only engines with clearly better and
+    no clearly worse figures are returned (`Gain.significant`), and the requested engine; otherwise
+    all that are valid come into question.
 
-    Returns
-    -------
-    Comparison
-        The comparison, of which the tables in place are an outcome.
-    list of BetterEngine
-        The smallest change first: an option of the engine in place, another engine of OpenSM,
-        static tables. Further ones are listed only if their figures are clearly better still.
+    The tables in place are an outcome of the comparison. The smallest change is first: an option of
+    the engine in place, another engine of OpenSM, static tables. Further ones are listed only if
+    their figures are clearly better still.
     """
     own = [
         entry.facts["as_opensm"]

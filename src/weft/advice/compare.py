@@ -287,10 +287,7 @@ def _run_patterns(
 def _fitting_traffic(num_hosts: int, spec: str, options: Mapping[str, int]) -> tuple[Pairs, int]:
     """Return the flows of a pattern; one of bits takes the most hosts, from the first on, it fits.
 
-    Raises
-    ------
-    NotApplicable
-        If the pattern fits no such number of hosts.
+    Raises `NotApplicable` if the pattern fits no such number of hosts.
     """
     try:
         return traffic(num_hosts, spec, **options), num_hosts

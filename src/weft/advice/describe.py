@@ -26,10 +26,7 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
     each direction, (n/2)^2 flows cross any split of n hosts into halves. The split thus cuts at
     least (n/2)^2 / L cables.
 
-    Returns
-    -------
-    int or None
-        None if some pair of hosts is not connected.
+    Returns None if some pair of hosts is not connected.
     """
     loads = all_to_all_loads(fabric, route(fabric, "ecmp"))
     if loads.unrouted or not loads.per_link.any():
@@ -41,10 +38,7 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
 def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple[str, str]]:
     """Return pairs of name and value that describe a fabric.
 
-    Parameters
-    ----------
-    found
-        Its faults, if they are known already.
+    `found`: its faults, if they are known already.
     """
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [

@@ -67,14 +67,9 @@ class Fault:
 def faults(fabric: Fabric) -> list[Fault]:
     """Return the faults of a fabric: what most of the peers of a part have and the part lacks.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric. On a tree, missing cables and uneven uplinks are searched for; otherwise missing
-        cables only, on a torus or mesh.
+    `fabric`: any fabric. On a tree, missing cables and uneven uplinks are searched for; otherwise
+    missing cables only, on a torus or mesh.
 
-    Notes
-    -----
     - A host is disconnected if no cables connect it to the largest part of the fabric.
     - A cable is degraded if at least 60 % of the cables of the same use are faster: at its switch,
       those of adapters of the same model, or those to switches of the same model and level. If its
@@ -146,10 +141,7 @@ def fault_table(found: Sequence[Fault]) -> pl.DataFrame:
 def fault_rows(found: Sequence[Fault], most: int = NAMED) -> list[tuple[str, str]]:
     """Return a heading with the number of faults, and their text, for each kind of fault.
 
-    Parameters
-    ----------
-    most
-        Largest number of lines of a text; the last line counts the faults that have none.
+    `most`: largest number of lines of a text; the last line counts the faults that have none.
     """
     rows = []
     for kind, heading in _HEADINGS.items():

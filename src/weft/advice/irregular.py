@@ -35,10 +35,7 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     have slow cables of one rate, these cables are slower by design (such as those between the
     groups of a dragonfly) and are not reported.
 
-    Returns
-    -------
-    list of tuple
-        Cable number, and the usual rate as text.
+    The rate is a text.
     """
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     is_switch = fabric.node_kind == NodeKind.SWITCH
@@ -113,15 +110,8 @@ def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tu
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:
     """Return pairs of switches with fewer cables than the lower switch's peers have to the upper.
 
-    Parameters
-    ----------
-    fabric, level
-        The fabric, and the levels of its switches, int64 [switches].
-
-    Returns
-    -------
-    list of tuple
-        Lower switch, upper switch, number of cables between them, and normal number.
+    `level` [switches]. A pair has its lower and upper switch, its number of cables, and the normal
+    number.
     """
     matrix = _cables_up(fabric, level)
     near = matrix.astype(bool).astype(np.int64)
@@ -186,10 +176,8 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
 def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, float, float, str]]:
     """Return leaf switches whose uplinks are fewer, lead to fewer switches, or are slower.
 
-    Returns
-    -------
-    list of tuple
-        Switch; its uplinks, switches above or Gb/s; the normal value; and which of the three.
+    Each has its number of uplinks, of switches above or of Gb/s; the normal value; and which of the
+    three it is.
     """
     leaves = np.flatnonzero((level == 1) & (hosts_of_rows(fabric) > 0))
     if len(leaves) < 3:

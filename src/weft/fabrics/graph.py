@@ -109,16 +109,8 @@ class SwitchGraph(FrozenArrays):
     def hops(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
         """Return the smallest number of edges from each of some rows (by default all) to all rows.
 
-        Returns
-        -------
-        ndarray
-            uint16 [source rows, rows]; `weft.kernels.routing.distances.UNREACHED` where there is
-            no path.
-
-        Raises
-        ------
-        NotApplicable
-            If there is not enough memory for the result.
+        Returns uint16 [source rows, rows]; `weft.kernels.routing.distances.UNREACHED` where there
+        is no path.
         """
         if rows is None:
             rows = np.arange(self.num_rows, dtype=np.int32)
@@ -128,13 +120,7 @@ class SwitchGraph(FrozenArrays):
         return distances
 
     def need_memory(self, lines: int, each: int, what: str) -> None:
-        """Refuse a table of `lines` x `num_rows` entries of `each` bytes if it exceeds the memory.
-
-        Raises
-        ------
-        NotApplicable
-            If the table does not fit; the message names its size and the free memory.
-        """
+        """Refuse a table of `lines` x `num_rows` entries of `each` bytes that does not fit."""
         need_memory(
             lines * self.num_rows * each,
             f"a table of {what} of {lines:,} x {self.num_rows:,} entries",

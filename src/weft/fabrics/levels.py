@@ -35,25 +35,14 @@ Flags = NDArray[np.bool_]
 def tree_levels(fabric: Fabric) -> Ints:
     """Return the level of each row of a tree, even if parts are missing, idle or added.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric. Names, labels and numbers are not used.
+    `fabric`: any fabric. Names, labels and numbers are not used.
 
-    Returns
-    -------
-    int64 [rows]
-        1 for leaf switches, up to the number of levels. A switch that hangs on a switch of level l
-        has level l - 1; below leaf switches, this is 0 or negative. Rows that reach no host have
-        level 0.
+    Returns 1 for leaf switches, up to the number of levels. A switch that hangs on a switch of
+    level l has level l - 1; below leaf switches, this is 0 or negative. Rows that reach no host
+    have level 0.
 
-    Raises
-    ------
-    NotApplicable
-        If this is not a tree. The message names a cable within a level.
+    Raises `NotApplicable` if this is not a tree. The message names a cable within a level.
 
-    Notes
-    -----
     The levels of each connected component are found in four steps. If the result is no tree by
     `MAX_ODD_CABLES` and `MAX_ODD_HOSTS`, steps 2 to 4 are repeated with smaller shares.
 

@@ -56,12 +56,8 @@ class LinkUsers:
     ) -> LinkUsers:
         """Rank flows between nodes.
 
-        Parameters
-        ----------
-        source, destination
-            Integer [entries]: nodes as in `Ranking`; a pair may occur several times.
-        flows
-            int64 [entries]: number of flows of each entry.
+        `source`, `destination`: integer [entries]: nodes as in `Ranking`; a pair may occur several
+        times. `flows` [entries]: number of flows of each entry.
         """
         return cls(
             Ranking.of(np.column_stack((source, destination)), flows),

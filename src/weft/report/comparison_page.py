@@ -64,13 +64,7 @@ def write_comparison_page(comparison: HasPage | Page, path: str | Path) -> None:
 
 
 def render(page: Page) -> str:
-    """Return a comparison as the text of an HTML file; equal pages give equal text.
-
-    Raises
-    ------
-    ValueError
-        If a run does not fit the fabric, or a load is negative or not finite.
-    """
+    """Return a comparison as the text of an HTML file; equal pages give equal text."""
     fabric = page.fabric
     for run in page.runs:
         _check(fabric, run)

@@ -16,21 +16,13 @@ if TYPE_CHECKING:
 def hops_text(result: PacketResult, message: int | None = None, most: int = 200) -> str:
     """Return the hops of traced messages as a table, packet by packet.
 
-    Parameters
-    ----------
-    result
-        A run with traced messages: ``simulate(..., trace=[operation], level="packet")``.
-    message
-        Operation that sends the message; by default, all traced messages are shown.
-    most
-        Maximum number of listed hops of a message; the others are counted.
+    `result`: a run with traced messages: ``simulate(..., trace=[operation], level="packet")``.
+    `message`: operation that sends the message; by default, all traced messages are shown. `most`:
+    maximum number of listed hops of a message; the others are counted.
 
-    Returns
-    -------
-    str
-        Times of each hop in ns: when a packet could have left without contention, when it left, how
-        long it waited, how much of this wait was behind other packets of its queue, and when its
-        last byte left.
+    Returns times of each hop in ns: when a packet could have left without contention, when it left,
+    how long it waited, how much of this wait was behind other packets of its queue, and when its
+    last byte left.
     """
     hops = result.hops()
     if message is not None:

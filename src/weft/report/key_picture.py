@@ -40,15 +40,9 @@ def plot_key(
     A dot marks the source of a flow, and a ring its destination; if there are few flows, the number
     of the flow is beside both. Flows on one cable, in either direction, are drawn side by side.
 
-    Parameters
-    ----------
-    title
-        Heading; by default, what the key guarantees.
+    `title`: heading; by default, what the key guarantees.
 
-    Returns
-    -------
-    NotebookFigure
-        A matplotlib figure, which notebooks show; its `write` makes a file.
+    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     fabric = key.fabric
     if title is None:
@@ -91,12 +85,8 @@ def drawn_paths(key: RoutingKey) -> tuple[NDArray[np.int64], NDArray[Any], NDArr
 
     Flows between the same two hosts share a path, and a flow within a host has none.
 
-    Returns
-    -------
-    flow
-        int64 [paths]: the first flow of each path.
-    offset, links
-        int [paths + 1], and int32: links of each path, path after path.
+    Returns int64 [paths], the first flow of each path; and offsets, int [paths + 1], into the links
+    of all paths.
     """
     moving = np.flatnonzero(key.endpoints[0] != key.endpoints[1])
     _, first = np.unique(key.endpoints[:, moving], axis=1, return_index=True)

@@ -16,17 +16,10 @@ def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
     share are removed, the longest run first. If a name is still too long, its middle is removed,
     as far as the name remains unique.
 
-    Parameters
-    ----------
-    names
-        All names that are shown together, each once.
-    most
-        Maximum length of a label, if that is enough for unique labels.
+    `names`: all names that are shown together, each once. `most`: maximum length of a label, if
+    that is enough for unique labels.
 
-    Returns
-    -------
-    list of str
-        One label per name; names of at most `most` characters are unchanged.
+    Returns one label per name; names of at most `most` characters are unchanged.
     """
     words = [re.split(r"([^0-9A-Za-z]+)", name) for name in names]
     shapes: dict[tuple[str, ...], list[int]] = {}

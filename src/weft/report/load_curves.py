@@ -45,19 +45,12 @@ def load_curves(
     a solid line, the 99th percentile dashed), and the right panel accepted load. A latency curve
     rises to the top at the first saturated point, whose latency depends on the length of the run.
 
-    Parameters
-    ----------
-    sweeps
-        Frames of `weft.sim.sweep.SWEEP_COLUMNS`, or of `weft.sim.sweep.flits.TRAFFIC_COLUMNS`;
-        every combination of fabric, engine or routing, policy, pattern, size, hardware, routers,
-        level and rate is a curve. Rows without a result are left out.
-    labels
-        Labels of the curves, in order. Default: the values that distinguish them.
+    `sweeps`: frames of `weft.sim.sweep.SWEEP_COLUMNS`, or of
+    `weft.sim.sweep.flits.TRAFFIC_COLUMNS`; every combination of fabric, engine or routing, policy,
+    pattern, size, hardware, routers, level and rate is a curve. Rows without a result are left out.
+    `labels`: labels of the curves, in order. Default: the values that distinguish them.
 
-    Returns
-    -------
-    NotebookFigure
-        A matplotlib figure.
+    Returns a matplotlib figure.
     """
     from matplotlib.lines import Line2D
 
@@ -127,10 +120,7 @@ def write_load_curves(
 ) -> None:
     """Draw curves to a PNG, SVG or PDF file.
 
-    Parameters
-    ----------
-    sweeps, labels
-        As for `load_curves`.
+    `sweeps`, `labels`: as for `load_curves`.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:

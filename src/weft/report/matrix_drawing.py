@@ -72,10 +72,8 @@ class MatrixDrawing:
 def matrix_drawing(matrix: pl.DataFrame) -> MatrixDrawing:
     """Return the drawing of a congestion matrix.
 
-    Parameters
-    ----------
-    matrix
-        Columns of `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`, in its order.
+    `matrix`: columns of `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`, in its
+    order.
     """
     notes: list[str] = []
     rows = [_row(each, notes) for each in matrix.partition_by("level", maintain_order=True)]
@@ -136,12 +134,8 @@ class _Row:
     def placed(self, across: int, left: float, top: float, before: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of `MatrixDrawing` for this row.
 
-        Parameters
-        ----------
-        left, top
-            Left end of the lines, and upper end of the first.
-        before
-            Number of blocks in earlier rows.
+        `left`, `top`: left end of the lines, and upper end of the first. `before`: number of blocks
+        in earlier rows.
         """
         line, at = np.divmod(np.arange(self.count), across)
         x, y = left + at * (self.width + GAP), top - line * (self.height + GAP)

@@ -50,20 +50,11 @@ def plot_congestion_matrix(
     room for single cells, one cell is drawn for all links of a side, in the colour of the most
     loaded one.
 
-    Parameters
-    ----------
-    matrix
-        Columns of `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`, as
-        `PacketResult.congestion_matrix` returns them.
-    title
-        Heading; empty for none.
-    size_inches
-        Width and height. Default: as the cells need, within `LEAST_INCHES` and `MOST_INCHES`.
+    `matrix`: columns of `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`, as
+    `PacketResult.congestion_matrix` returns them. `title`: heading; empty for none. `size_inches`:
+    width and height. Default: as the cells need, within `LEAST_INCHES` and `MOST_INCHES`.
 
-    Returns
-    -------
-    NotebookFigure
-        A matplotlib figure, which notebooks show; its `write` makes a file.
+    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     missing = [name for name in CONGESTION_MATRIX_COLUMNS if name not in matrix.columns]
     if missing:

@@ -26,10 +26,7 @@ _TYPES = {
 def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str:
     """Pack arrays and JSON values into one blob.
 
-    Parameters
-    ----------
-    arrays
-        One-dimensional arrays of a type in `_TYPES`.
+    `arrays`: one-dimensional arrays of a type in `_TYPES`.
     """
     # The length of the head depends on the offsets in it, so it is padded to a fixed length.
     body = bytearray()

@@ -50,24 +50,14 @@ def plot_fabric(
 ) -> NotebookFigure:
     """Draw a fabric; if `load` is given, colour each cable by its link of higher load.
 
-    Parameters
-    ----------
-    load
-        float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
-    title
-        Heading; empty for none.
-    quantity
-        Name and unit of `load`, for the colour bar.
-    label_busiest
-        Number of links to label, the most loaded first. Only links between switches are labelled;
-        if there are none, other links are.
-    most
-        Load of the last colour, unless the largest load exceeds it.
+    - `load`, float [links]: as `weft.link_loads` returns it; if None, all cables have one colour.
+    - `title`: heading; empty for none.
+    - `quantity`: name and unit of `load`, for the colour bar.
+    - `label_busiest`: number of links to label, the most loaded first. Only links between switches
+      are labelled; if there are none, other links are.
+    - `most`: load of the last colour, unless the largest load exceeds it.
 
-    Returns
-    -------
-    NotebookFigure
-        A matplotlib figure, which notebooks show; its `write` makes a file.
+    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     loads = np.zeros(fabric.num_links) if load is None else np.asarray(load, dtype=np.float64)
     if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:

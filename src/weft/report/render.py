@@ -32,10 +32,7 @@ def script_of(names: Sequence[str]) -> str:
 def policy(style: str, script: str, *, connects: bool = False) -> str:
     """Return the content security policy of a page, which allows one style and one script element.
 
-    Parameters
-    ----------
-    connects
-        Whether the script may send requests to the server of the page.
+    `connects`: whether the script may send requests to the server of the page.
     """
     connect = " connect-src 'self';" if connects else ""
     return (
@@ -60,18 +57,11 @@ def render_page(
 ) -> str:
     """Return a page as the text of an HTML file.
 
-    Parameters
-    ----------
-    name, styles, scripts
-        Names of the template, of its style sheets and of its scripts.
-    data
-        Data of the scripts, of JSON types.
-    blobs
-        Texts of `weft.report.packing.packed`, by the id of their elements.
-    connects
-        As for `policy`.
-    **values
-        Values for the template; ``title``, ``facts`` and ``notes`` are required.
+    - `name`, `styles`, `scripts`: names of the template, of its style sheets and of its scripts.
+    - `data`: data of the scripts, of JSON types.
+    - `blobs`: texts of `weft.report.packing.packed`, by the id of their elements.
+    - `connects`: as for `policy`.
+    - `**values`: values for the template; ``title``, ``facts`` and ``notes`` are required.
     """
     style, script = style_of(styles), script_of(scripts)
     environment = jinja2.Environment(

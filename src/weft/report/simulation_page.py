@@ -71,10 +71,7 @@ def write_simulation_page(result: PacketResult, path: str | Path) -> int:
 def render_simulation(result: PacketResult, title: str = "") -> str:
     """Return the page as text; equal runs give equal text.
 
-    Parameters
-    ----------
-    title
-        Heading. Default: the workload and the fabric.
+    `title`: heading. Default: the workload and the fabric.
     """
     fabric, shots = result.fabric, snapshots_of(result)
     matrix = result.congestion_matrix()

@@ -80,12 +80,8 @@ def spread(values: Array) -> Spread:
 def average(values: Array, ratios: bool | None = None) -> Average:
     """Return the mean of each row with its interval: that of the ratios in `compared`.
 
-    Parameters
-    ----------
-    values
-        float64 [points, seeds].
-    ratios
-        Whether there are ratios, so that the mean is geometric. Default: if all are positive.
+    `values`, float64 [points, seeds]. `ratios`: whether there are ratios, so that the mean is
+    geometric. Default: if all are positive.
     """
     ratios = are_positive(values) if ratios is None else ratios
     found = spread(np.log(values) if ratios else values)
@@ -137,11 +133,8 @@ def are_positive(values: Array) -> bool:
 def holm(p: Array, family: int = 0) -> Array:
     """Return p-values adjusted by Holm's method for all that are not NaN.
 
-    Parameters
-    ----------
-    family
-        Number of tests of which these are a part, such as those of all pairs if each p-value
-        compares with the best. Default: their own number.
+    `family`: number of tests of which these are a part, such as those of all pairs if each p-value
+    compares with the best. Default: their own number.
     """
     adjusted = np.full(len(p), np.nan)
     order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
@@ -156,21 +149,10 @@ def averaged(cube: Array, ratios: bool | None = None) -> tuple[Array, int, NDArr
     The average is the geometric mean, or the arithmetic mean if a value is not positive. A seed for
     which a row lacks one of these combinations has no average.
 
-    Parameters
-    ----------
-    cube
-        float64 [rows, combinations, seeds].
-    ratios
-        As in `average`.
+    `cube`, float64 [rows, combinations, seeds]. `ratios`: as in `average`.
 
-    Returns
-    -------
-    ndarray
-        float64 [rows, seeds].
-    int
-        Number of combinations that are averaged.
-    ndarray
-        int64 [rows]: number of missing values among them.
+    Returns float64 [rows, seeds]; the number of combinations that are averaged; and int64 [rows]:
+    number of missing values among them.
     """
     known = np.isfinite(cube)
     kept = known.any(axis=2).all(axis=0)
@@ -186,10 +168,7 @@ def averaged(cube: Array, ratios: bool | None = None) -> tuple[Array, int, NDArr
 def pareto_front(x: Array, y: Array, lower_x: bool, lower_y: bool) -> NDArray[np.bool_]:
     """Return which points no other point is at least as good as in both and better in one.
 
-    Parameters
-    ----------
-    x, y
-        float64 [points]; points with NaN are not on the front.
+    `x`, `y`, float64 [points]: points with NaN are not on the front.
     """
     at = np.stack([x if lower_x else -x, y if lower_y else -y])
     front = np.zeros(at.shape[1], dtype=bool)

@@ -47,12 +47,7 @@ _STYLE: Any = {
 def write_figures(made: Summary, folder: Path, measures: tuple[Measure, ...]) -> list[Path]:
     """Write every figure that a study has, in both widths and all `FORMATS`.
 
-    Parameters
-    ----------
-    folder
-        An existing folder.
-    measures
-        Measures of which figures are drawn.
+    `folder`: an existing folder. `measures`: measures of which figures are drawn.
     """
     written = []
     with matplotlib.rc_context(_STYLE):

@@ -33,15 +33,7 @@ def write_study_files(data: StudyData, folder: str | Path) -> list[Path]:
     LaTeX tables need the packages booktabs and longtable. Figures are as wide as a single (3.5 in)
     or a double column (7.16 in), as PDF, SVG and PNG.
 
-    Parameters
-    ----------
-    folder
-        The folder; it is created if it does not exist.
-
-    Returns
-    -------
-    list of Path
-        The files.
+    `folder`: the folder; it is created if it does not exist.
     """
     made, into = summary(data), make_folder(folder)
     tables = {
@@ -74,12 +66,7 @@ def latex_table(
 ) -> str:
     """Return a table with rules of booktabs; from `LONG` rows on, a longtable.
 
-    Parameters
-    ----------
-    alignment
-        A letter for each column: l, r or c.
-    caption
-        Comment at the head of the file.
+    `alignment`: a letter for each column: l, r or c. `caption`: comment at the head of the file.
     """
     listed = [" & ".join(map(latex, row)) + r" \\" for row in rows]
     head = " & ".join(map(latex, headings)) + r" \\"

@@ -74,10 +74,7 @@ METHOD = (
 def write_study_page(data: StudyData, path: str | Path) -> int:
     """Write a page that reports a study, atomically.
 
-    Returns
-    -------
-    int
-        Size of the file in bytes.
+    Returns the size of the file in bytes.
     """
     text = render_study(data)
     write_text(path, text)

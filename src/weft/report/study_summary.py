@@ -212,14 +212,9 @@ def chosen(
 ) -> StudyData:
     """Return a study with some measures, another baseline, or a part of its runs.
 
-    Parameters
-    ----------
-    measures
-        Names of measures, the main one first. Default: all.
-    baseline
-        As `StudyData.baseline`. Default: that of the study.
-    where
-        Axis -> values of the runs that remain. Default: all.
+    `measures`: names of measures, the main one first. Default: all. `baseline`: as
+    `StudyData.baseline`. Default: that of the study. `where`: axis -> values of the runs that
+    remain. Default: all.
     """
     known = {measure.name: measure for measure in data.measures}
     for name in measures:

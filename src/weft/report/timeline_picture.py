@@ -40,24 +40,14 @@ def plot_timelines(
 ) -> NotebookFigure:
     """Draw the states of ranks as bars over time, and messages as lines from departure to arrival.
 
-    Parameters
-    ----------
-    result
-        A run of the packet level.
-    ranks
-        First and last rank to draw; all by default.
-    begin_ns, end_ns
-        Interval to draw; the whole run by default.
-    messages
-        Whether to draw the messages between these ranks; by default, they are drawn if there are
-        at most `MAX_MESSAGES`.
-    title
-        Heading; empty for none.
+    - `result`: a run of the packet level.
+    - `ranks`: first and last rank to draw; all by default.
+    - `begin_ns`, `end_ns`: interval to draw; the whole run by default.
+    - `messages`: whether to draw the messages between these ranks; by default, they are drawn if
+      there are at most `MAX_MESSAGES`.
+    - `title`: heading; empty for none.
 
-    Returns
-    -------
-    NotebookFigure
-        A matplotlib figure, which notebooks show; its `write` makes a file.
+    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     work = result.workload
     first, last = ranks or (0, work.num_ranks - 1)

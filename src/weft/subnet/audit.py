@@ -214,18 +214,11 @@ def audit(
 ) -> Audit:
     """Find errors in a subnet.
 
-    Parameters
-    ----------
-    paths
-        Folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
-        opensm.log (also rotated and compressed), guid2lid, opensm-subnet.lst, opensm.conf and
-        qos-policy.conf.
-    fabric
-        Fabric of the subnet, such as from ibnetdiscover; by default the one in opensm-subnet.lst.
-    management
-        Include paths from and to switches in the deadlock proof.
-    better
-        Engines to compare with the tables; by default those of OpenSM and some of weft.
+    `paths`: folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
+    opensm.log (also rotated and compressed), guid2lid, opensm-subnet.lst, opensm.conf and
+    qos-policy.conf. `fabric`: fabric of the subnet, such as from ibnetdiscover; by default the one
+    in opensm-subnet.lst. `management`: include paths from and to switches in the deadlock proof.
+    `better`: engines to compare with the tables; by default those of OpenSM and some of weft.
     """
     dumps = find_dumps([Path(path) for path in paths])
     if dumps.lfts is None and not dumps.logs:

@@ -74,19 +74,9 @@ def tables_for(
 ) -> tuple[OpensmTables, Lids]:
     """Return routes as OpenSM's files, and the LIDs in these files.
 
-    Parameters
-    ----------
-    sm_host
-        Host on which OpenSM runs, which gets the first LIDs; by default the host that
-        `predict_lids` chooses.
-    lids
-        LIDs of the ports of a running subnet; by default those that OpenSM will assign.
-
-    Raises
-    ------
-    NotApplicable
-        If forwarding tables or OpenSM cannot express the routes, or more LIDs are needed than
-        InfiniBand has.
+    `sm_host`: host on which OpenSM runs, which gets the first LIDs; by default the host that
+    `predict_lids` chooses. `lids`: LIDs of the ports of a running subnet; by default those that
+    OpenSM will assign.
     """
     table = _as_tables(routes)
     table.check(fabric)
@@ -124,13 +114,7 @@ def _as_tables(routes: Routes) -> TableRoutes:
 
 
 def check_lids(fabric: Fabric, lmc: int) -> None:
-    """Refuse an LMC with which the ports need more LIDs than InfiniBand has.
-
-    Raises
-    ------
-    NotApplicable
-        If the ports need more LIDs than InfiniBand has; the message gives both numbers.
-    """
+    """Refuse an LMC with which the ports need more LIDs than InfiniBand has."""
     wanted = (fabric.num_endpoints << lmc) + fabric.num_switches
     if wanted > MAX_LID:
         raise NotApplicable(
@@ -154,31 +138,16 @@ def export(
 ) -> Export:
     """Write a folder from which OpenSM loads routes with its ``file`` engine.
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and the routes to export. LIDs of the fabric, such as those from ibnetdiscover's
-        output, are kept.
-    folder
-        Path of the folder; it is written completely or not at all.
-    install
-        Path that the folder will have on OpenSM's machine, for the paths in opensm.conf; by default
-        the path of `folder`.
-    sm_host
-        Host on which OpenSM runs, as for `tables_for`.
-    management
-        Include paths from and to switches in the deadlock proof.
-    force
-        Also write invalid tables, with a warning in the folder.
-    overwrite
-        Replace a folder that is neither empty nor an export.
-    keys
-        Text of routing keys, to write beside the tables; empty for none.
-
-    Raises
-    ------
-    NotApplicable
-        If OpenSM cannot express the routes, or the routes are not valid and `force` is not set.
+    - `fabric`, `routes`: the fabric and the routes to export. LIDs of the fabric, such as those
+      from ibnetdiscover's output, are kept.
+    - `folder`: path of the folder; it is written completely or not at all.
+    - `install`: path that the folder will have on OpenSM's machine, for the paths in opensm.conf;
+      by default the path of `folder`.
+    - `sm_host`: host on which OpenSM runs, as for `tables_for`.
+    - `management`: include paths from and to switches in the deadlock proof.
+    - `force`: also write invalid tables, with a warning in the folder.
+    - `overwrite`: replace a folder that is neither empty nor an export.
+    - `keys`: text of routing keys, to write beside the tables; empty for none.
     """
     target = Path(folder)
     check_target(target, overwrite)
@@ -314,14 +283,9 @@ def _commands(
 ) -> str:
     """Return the commands to run on this machine and on the machine of OpenSM.
 
-    Parameters
-    ----------
-    place, here
-        Path of the folder on the machine of OpenSM, and on this machine.
-    names
-        Names of the settings of opensm.conf that the export replaces.
-    sources
-        Fabric argument of `weft` on this machine, and on the machine of OpenSM.
+    `place`, `here`: path of the folder on the machine of OpenSM, and on this machine. `names`:
+    names of the settings of opensm.conf that the export replaces. `sources`: fabric argument of
+    `weft` on this machine, and on the machine of OpenSM.
     """
     engine = tables.settings["routing_engine"]
     # Lane settings of the export replace all lane settings, including those for adapters only.

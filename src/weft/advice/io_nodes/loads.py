@@ -128,12 +128,9 @@ class SiteLoads:
     def limit(self, direction: Direction, *, cables_of_hosts: bool = False) -> Limit:
         """Return the bandwidth of a client and the links that limit it.
 
-        Parameters
-        ----------
-        direction
-            Direction of the data; ``mix`` is the share of writes asked for.
-        cables_of_hosts
-            Consider only the cables of hosts: the bound on any cabling between the switches.
+        `direction`: direction of the data; ``mix`` is the share of writes asked for.
+        `cables_of_hosts`: consider only the cables of hosts: the bound on any cabling between the
+        switches.
         """
         load = self.io(direction) / self.fabric.link_rate_gbps
         if cables_of_hosts:

@@ -168,11 +168,8 @@ def _ordered(candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], fl
 def _margin(scores: NDArray[np.float64]) -> float:
     """Return twice the standard error of a difference of two means, relative to the highest mean.
 
-    Parameters
-    ----------
-    scores
-        float64 [candidates, repetitions]. All candidates have the same draws in a repetition, so
-        its mean is subtracted from the noise.
+    `scores`: float64 [candidates, repetitions]. All candidates have the same draws in a repetition,
+    so its mean is subtracted from the noise.
     """
     candidates, repeats = scores.shape
     means = scores.mean(axis=1, keepdims=True)

@@ -117,10 +117,7 @@ class Roles:
     def site(self, io: Hosts, compute_placement: str) -> Site:
         """Return the hosts of all roles.
 
-        Raises
-        ------
-        NotApplicable
-            If the fabric lacks what the placement needs.
+        Raises `NotApplicable` if the fabric lacks what the placement needs.
         """
         left = allowed_hosts(self.fabric)
         if not self.chosen.shared:

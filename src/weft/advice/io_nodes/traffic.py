@@ -185,12 +185,8 @@ def bandwidths(
 ) -> dict[str, float]:
     """Run jobs together and return the rate at which data of each arrive in the window, in Gb/s.
 
-    Parameters
-    ----------
-    jobs
-        Workload, and host of each rank, by name.
-    until_ns
-        End of the window, which begins at `WARM_UP` of this time.
+    `jobs`: workload, and host of each rank, by name. `until_ns`: end of the window, which begins at
+    `WARM_UP` of this time.
     """
     mix = combine(
         [Job(work, name, hosts) for name, (work, hosts) in jobs.items()], fabric, overlap="share"

@@ -121,10 +121,7 @@ def cabling_list(
     their first ends. The first end is the end in the first rack, or if both ends are in one rack,
     the upper end. Connections inside a chassis are last.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns of `CABLE_COLUMNS`.
+    Returns columns of `CABLE_COLUMNS`.
     """
     fabric = gear.fabric
     node = fabric.link_from.reshape(-1, 2).astype(np.int64)

@@ -49,14 +49,7 @@ def warn(file: str, message: str) -> None:
 
 
 def one_line(text: str, what: str) -> str:
-    """Return the text after checking that it fits on one line of a text file.
-
-    Raises
-    ------
-    NotApplicable
-        If the text has a line break, another control character or a lone surrogate; `what` names
-        the text in the message.
-    """
+    """Return the text after checking that it fits on one line of a text file."""
     match = _UNPRINTABLE.search(text)
     if match:
         raise NotApplicable(f"{what} {text!r} has the unprintable character {match[0]!r}")

@@ -68,13 +68,7 @@ def write(fabric: Fabric) -> str:
 
 
 def _node_ids(fabric: Fabric) -> list[str]:
-    """Return the quoted id of each node.
-
-    Raises
-    ------
-    NotApplicable
-        If a label equals the id made from the GUID of another node.
-    """
+    """Return the quoted id of each node."""
     shown = [printable(label) for label in fabric.node_names]
     count = Counter(shown)
     ids = [

@@ -364,24 +364,9 @@ def simulated(fabric: Fabric) -> Fabric:
     port GUID, so the port GUIDs are kept and the node GUIDs of adapters are changed where they do
     not match.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric.
+    Returns the fabric with the same numbers of nodes, ports and destinations; `fabric` itself if
+    all GUIDs match.
 
-    Returns
-    -------
-    Fabric
-        The fabric with the same numbers of nodes, ports and destinations; `fabric` itself if all
-        GUIDs match.
-
-    Raises
-    ------
-    NotApplicable
-        If the port GUIDs cannot be derived from any node GUIDs.
-
-    Notes
-    -----
     Source: ``init_ports`` and ``new_node`` of ibsim 0.10.
     """
     switches = fabric.num_switches

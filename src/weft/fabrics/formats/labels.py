@@ -31,14 +31,8 @@ def choose_labels(
     The label is the id unless ibnetdiscover made the id from the GUID. Otherwise it is the first of
     these that is not a label of another node: host name in the description, description, id.
 
-    Parameters
-    ----------
-    kinds
-        `NodeKind` of each node.
-    ids
-        Unique id of each node in its file.
-    descriptions
-        Description of each node; several nodes may have the same.
+    `ids`: unique id of each node in its file. `descriptions`: description of each node; several
+    nodes may have the same.
     """
     taken = set(ids)
     choices: list[list[str]] = []

@@ -152,11 +152,8 @@ class Netlist:
     def fabric(self, default_rate: str) -> Fabric:
         """Join both ends of every cable and return the fabric.
 
-        Parameters
-        ----------
-        default_rate
-            Rate of cables whose lines have none, and the half of a rate that they lack; its use
-            issues a `FormatWarning`, as does a cable whose ends have different rates.
+        `default_rate`: rate of cables whose lines have none, and the half of a rate that they lack;
+        its use issues a `FormatWarning`, as does a cable whose ends have different rates.
         """
         if not self.nodes:
             self.fail("it has no record of a switch or adapter")
@@ -203,12 +200,7 @@ class Netlist:
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
         """Return the rate in Gb/s and its index in `RATE_NAMES` of each cable.
 
-        Parameters
-        ----------
-        cable, other
-            Index of the listing of either end.
-        default_rate
-            See `fabric`.
+        `cable`, `other`: index of the listing of either end. `default_rate`: see `fabric`.
         """
         default_gbps, default_code = parse_rate(default_rate)
         stated = np.array([port.rate for port in self.ports], dtype=np.int64).reshape(-1, 2)
@@ -315,15 +307,7 @@ class Netlist:
 class _Ends:
     """The listed ports, each joined to the listing of the port at the other end of its cable.
 
-    Parameters
-    ----------
-    net
-        Records whose ends must agree.
-
-    Raises
-    ------
-    InputError
-        If the two ends of a cable disagree; the message names the first such line.
+    `net`: records whose ends must agree.
     """
 
     def __init__(self, net: Netlist):

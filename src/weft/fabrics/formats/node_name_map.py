@@ -79,12 +79,7 @@ def with_names(fabric: Fabric, names: Mapping[int, MappedName], file: str) -> Fa
     label of a node to another node, the first node is labelled with the id made from its GUID. Both
     names of several nodes and GUIDs that the fabric lacks cause a `FormatWarning`.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    file
-        Name of the node-name-map file, for messages.
+    `file`: name of the node-name-map file, for messages.
     """
     guids = fabric.node_guid.tolist()
     known = set(guids)

@@ -23,15 +23,9 @@ def read_file(
 ) -> Fabric:
     """Read a fabric from a file.
 
-    Parameters
-    ----------
-    format
-        Its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected from the
-        contents.
-    names
-        A node-name-map file whose names become the labels.
-    options
-        Options of the format.
+    `format`: its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected
+    from the contents. `names`: a node-name-map file whose names become the labels. `options`:
+    options of the format.
     """
     named, given = (None, options) if format is None else reader.parse(format, options)
     text = without_session(read_text(path), source_name(path))

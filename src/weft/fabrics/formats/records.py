@@ -117,28 +117,9 @@ MAX_DESCRIPTION = 64
 class RecordWriter:
     """Writer of the records of a fabric as lines of a file.
 
-    Parameters
-    ----------
-    fabric
-        Fabric to write.
-    target
-        Name of the format, for messages.
-
-    Attributes
-    ----------
-    types
-        Record type of each node: Switch, Ca or Rt.
-    ids
-        Id of each node in the file; by default the one that ibnetdiscover makes from its GUID.
-    descriptions
-        Description of each node.
-    guids
-        (node, port) -> port GUID; port 0 for a switch.
-
-    Raises
-    ------
-    NotApplicable
-        If the format cannot hold the fabric.
+    `target`: name of the format, for messages. `types`: record type of each node: Switch, Ca or Rt.
+    `ids`: id of each node in the file; by default the one that ibnetdiscover makes from its GUID.
+    `guids`: (node, port) -> port GUID; port 0 for a switch.
     """
 
     def __init__(self, fabric: Fabric, target: str):

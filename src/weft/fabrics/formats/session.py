@@ -31,11 +31,6 @@ def without_session(text: str, file: str) -> str:
 
     Only lines before the first and after the last line of another kind are taken for such lines. A
     `FormatWarning` gives their number.
-
-    Parameters
-    ----------
-    text, file
-        Contents of the file and its name.
     """
     text, controls = _CONTROL.subn("", text)
     lines = text.split("\n")

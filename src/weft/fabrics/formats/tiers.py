@@ -16,11 +16,8 @@ def tiers(fabric: Fabric) -> NDArray[np.int32]:
     The tier of a switch is its level in a tree (`weft.fabrics.levels`), or else 1 plus its distance
     from the nearest switch with a host.
 
-    Returns
-    -------
-    int32 [nodes]
-        Tier of each node; -1 for a switch that is not connected to a switch with a host, and for
-        auxiliary adapters.
+    Returns the tier of each node; -1 for a switch that is not connected to a switch with a host,
+    and for auxiliary adapters.
     """
     tier = np.full(fabric.num_nodes, -1, dtype=np.int32)
     graph, hosts = fabric.graph, hosts_of_rows(fabric)

@@ -130,10 +130,8 @@ class _Graph:
     def minimum_cut(self, order: NDArray[np.int64]) -> tuple[int, bytes]:
         """Return a minimum cut between the first half of the hosts in an order and the rest.
 
-        Returns
-        -------
-        value, side
-            Number of cables; bool [size] as bytes: the vertices on the side of the first half.
+        Returns the number of cables, and the vertices on the side of the first half: bool [size] as
+        bytes.
         """
         half = self.num_hosts // 2
         source, sink = self.size, self.size + 1
@@ -241,10 +239,7 @@ def _refine(graph: _Graph, side: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
     """Move each vertex at most once, always by the best remaining move.
 
-    Returns
-    -------
-    moves, cost
-        The moves up to the best division of the pass, and the cost of this division.
+    Returns the moves up to the best division of the pass, and the cost of this division.
     """
     offset, neighbour, cables = graph.cables.indptr, graph.cables.indices, graph.cables.data
     weight = graph.loose + graph.fixed

@@ -41,10 +41,7 @@ def global_ends(
     from group i to group j, or to j + 1 if j >= i. In the *palmtree* arrangement port j leads to
     group i - j - 1, modulo the number of groups. Ports after the last full round stay empty.
 
-    Returns
-    -------
-    a_group, a_end, b_group, b_end
-        int64 [cables] each: group and global port at both ends, the lower group first.
+    Returns int64 [cables] each: group and global port at both ends, the lower group first.
     """
     low, high = np.triu_indices(groups, k=1)
     if arrangement == "absolute":

@@ -133,15 +133,9 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
 def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64]:
     """Draw a simple, connected graph of exactly this degree.
 
-    Parameters
-    ----------
-    nodes, degree
-        Number of nodes and degree, as checked by `jellyfish`.
+    `nodes`, `degree`: number of nodes and degree, as checked by `jellyfish`.
 
-    Returns
-    -------
-    ndarray
-        int64 [edges, 2]: nodes of each edge, the lower one first; edges are sorted.
+    Returns int64 [edges, 2]: nodes of each edge, the lower one first; edges are sorted.
     """
     random = np.random.default_rng(seed)
     # Exchanging bad pairs stalls in a dense graph, so draw a sparse graph and return its

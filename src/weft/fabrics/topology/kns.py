@@ -206,14 +206,9 @@ def kns(
 def lines_of(k: int, n: int, line: Line, ports: int, hosts: int) -> FabricBuilder:
     """Build k^n routers and their lines.
 
-    Parameters
-    ----------
-    k, n
-        Number of routers in each dimension, number of dimensions.
-    ports
-        Number of ports of a line switch; 0 for the number of its cables.
-    hosts
-        Number of hosts of each router; 0 if the routers are the hosts.
+    `k`, `n`: number of routers in each dimension, number of dimensions. `ports`: number of ports of
+    a line switch; 0 for the number of its cables. `hosts`: number of hosts of each router; 0 if the
+    routers are the hosts.
     """
     coords = mixed_radix(np.arange(k**n), (k,) * n)
     names = labels("", *coords.T[::-1])

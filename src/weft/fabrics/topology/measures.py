@@ -51,13 +51,8 @@ def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
 
     Paths lead via switches and hosts that forward. Pairs without a path are not counted.
 
-    Returns
-    -------
-    ndarray
-        int64 [longest distance + 1]: number of pairs by distance.
+    Returns int64 [longest distance + 1]: number of pairs by distance.
 
-    Notes
-    -----
     Hosts on the same switches have the same distances, so there is one breadth-first search per
     group of such hosts. All searches advance together, hop by hop; the visited sets have one bit
     per group and forwarding node. The time is proportional to hops times links times groups / 64.

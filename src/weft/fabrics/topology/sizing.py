@@ -62,23 +62,11 @@ def machines_for(
     one with the fewest switches is chosen, then the one with the fewest cables. Hosts beyond those
     asked for are not attached: their ports stay free, spread evenly over the switches.
 
-    Parameters
-    ----------
-    hosts
-        Number of hosts, 2 or more.
-    radix
-        Number of ports of a switch.
-    rate
-        Rate of all cables, such as ``4xNDR``.
-    names
-        Names of machines or of groups of them (``fat-tree`` for all fat trees); by default all.
+    `hosts`: number of hosts, 2 or more. `radix`: number of ports of a switch. `rate`: rate of all
+    cables, such as ``4xNDR``. `names`: names of machines or of groups of them (``fat-tree`` for all
+    fat trees); by default all.
 
-    Returns
-    -------
-    list of Machine
-        Machines with the fewest switches first.
-    dict
-        Name -> why there is no such machine.
+    Returns machines with the fewest switches first, and name -> why there is no such machine.
     """
     whole_number(hosts, "the number of hosts", 2, MOST)
     whole_number(radix, "the number of ports of a switch", 2, MAX_PORTS)
@@ -151,16 +139,10 @@ def smallest(
 ) -> tuple[Mapping[str, Any], ClosedForm] | None:
     """Return the proposal with the fewest switches, then cables, of those that fit.
 
-    Parameters
-    ----------
-    hosts, radix
-        Smallest number of hosts, and largest number of ports of a switch.
+    `hosts`, `radix`: smallest number of hosts, and largest number of ports of a switch.
 
-    Returns
-    -------
-    tuple or None
-        Parameters and closed form; None if no proposal fits. Cables to hosts beyond `hosts` are
-        not counted.
+    Returns parameters and closed form; None if no proposal fits. Cables to hosts beyond `hosts` are
+    not counted.
     """
     best: tuple[tuple[int, int], Mapping[str, Any], ClosedForm] | None = None
     for parameters in proposals:

@@ -35,21 +35,12 @@ def bisection_by_load(
     and at s = n/2. The value at s = n/2, if smaller, is the bisection if a cut of that size is
     known.
 
-    Parameters
-    ----------
-    switches
-        Number of switches, n, with equal numbers of hosts.
-    hosts
-        Number of hosts of each switch, one cable each.
-    load
-        Largest number of ordered pairs of switches whose flows cross one cable in either direction.
-    straight_cut
-        Number of cables of a known cut with half the switches on each side, or None.
+    `switches`: number of switches, n, with equal numbers of hosts. `hosts`: number of hosts of each
+    switch, one cable each. `load`: largest number of ordered pairs of switches whose flows cross
+    one cable in either direction. `straight_cut`: number of cables of a known cut with half the
+    switches on each side, or None.
 
-    Returns
-    -------
-    int or None
-        The bisection, host cables included; None if the two bounds differ.
+    Returns the bisection, host cables included; None if the two bounds differ.
     """
     bound = Fraction(switches * switches, 2) / load if load else Fraction(switches * hosts)
     if 2 * bound >= switches * hosts:

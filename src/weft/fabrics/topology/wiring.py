@@ -25,13 +25,7 @@ def mixed_radix(numbers: ArrayLike, radix: ArrayLike) -> NDArray[np.int64]:
 
 
 def near_cubic(dimensions: int, radix: int, least: int = 2) -> Iterator[tuple[int, ...]]:
-    """Yield the grids whose sizes differ by at most one, smallest first.
-
-    Parameters
-    ----------
-    dimensions
-        Number of dimensions.
-    """
+    """Yield the grids whose sizes differ by at most one, smallest first."""
     for size in range(least, radix):
         for larger in range(dimensions):
             yield (size + 1,) * larger + (size,) * (dimensions - larger)
@@ -55,10 +49,7 @@ def level_pairs(
     Pairs are sorted by child, then parent, so that ports assigned in this order increase with the
     digit by which the parents of one child, and the children of one parent, differ.
 
-    Returns
-    -------
-    child, parent
-        int64 [pairs] each: numbers of the nodes within level - 1 and within `level`.
+    Returns int64 [pairs] each: numbers of the nodes within level - 1 and within `level`.
     """
     parents = w[level - 1]
     below = (*w[: level - 1], *m[level - 1 :])
@@ -85,24 +76,12 @@ def attach_hosts(
 ) -> NDArray[np.int32]:
     """Attach hosts to every switch, at its ports 1 to `hosts`.
 
-    Parameters
-    ----------
-    build
-        Builder to which hosts and cables are added.
-    switches
-        int32 [switches]: switches that have no cables so far.
-    hosts
-        Number of hosts of each switch.
-    names
-        Label of each switch without its prefix. Hosts get this label, with a number appended if
-        `hosts` is above 1.
-    coordinates
-        int64 [switches, d]: coordinates of each switch, and of its hosts.
+    `build`: builder to which hosts and cables are added. `switches` [switches]: switches that have
+    no cables so far. `names`: label of each switch without its prefix. Hosts get this label, with a
+    number appended if `hosts` is above 1. `coordinates` [switches, d]: coordinates of each switch,
+    and of its hosts.
 
-    Returns
-    -------
-    ndarray
-        int32 [switches * hosts]: the hosts, switch by switch.
+    Returns int32 [switches * hosts]: the hosts, switch by switch.
     """
     if hosts == 1:
         texts = [f"h{name}" for name in names]
@@ -147,16 +126,9 @@ def cliques(
     The port of member i that leads to member j is ``first_port`` plus j, minus 1 if j > i (a
     switch has no port to itself); parallel cables are ``size - 1`` ports apart.
 
-    Parameters
-    ----------
-    build
-        Builder to which the cables are added.
-    members
-        int32 [groups, size]: the switches of each group in order.
-    first_port
-        Port that leads to the first other member.
-    cables
-        Number of parallel cables of each pair.
+    `build`: builder to which the cables are added. `members` [groups, size]: the switches of each
+    group in order. `first_port`: port that leads to the first other member. `cables`: number of
+    parallel cables of each pair.
     """
     groups, size = members.shape
     if size < 2:

@@ -65,12 +65,8 @@ def sized_fat_trees(ratio: int, hosts: int, radix: int) -> Iterator[dict[str, An
     have no more switches than its ports require (Zahavi, "Fat-tree routing and fault tolerance",
     2010: PGFT; Leiserson 1985: the capacity of a level is chosen freely).
 
-    Parameters
-    ----------
-    ratio
-        Oversubscription: 1 for full bisection.
-    hosts, radix
-        Number of hosts, and of ports of a switch.
+    `ratio`: oversubscription: 1 for full bisection. `hosts`, `radix`: number of hosts, and of ports
+    of a switch.
     """
     if hosts <= radix:
         yield {"h": 1, "m": (hosts,), "w": (1,)}
@@ -165,15 +161,9 @@ def tree(
 ) -> FabricBuilder:
     """Build a PGFT.
 
-    Parameters
-    ----------
-    m, w, p
-        Parameters of `xgft`, already checked.
-    names
-        Function that returns the labels of the nodes of a level. Its arguments are the level and
-        the digits of these nodes, int64 [nodes, h].
-    ports
-        Number of ports of every switch; 0 for the number of its cables.
+    `m`, `w`, `p`: parameters of `xgft`, already checked. `names`: function that returns the labels
+    of the nodes of a level. Its arguments are the level and the digits of these nodes, int64
+    [nodes, h]. `ports`: number of ports of every switch; 0 for the number of its cables.
     """
     h = len(m)
     build = FabricBuilder("", dimensions=h)

@@ -131,10 +131,7 @@ def _nested(coordinate: Points, size: Nodes) -> Points:
 def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
     """Place groups on a large circle and their members on small ones, both clockwise.
 
-    Returns
-    -------
-    tuple of ndarray
-        float64 [nodes, 2] each: positions, and directions from the centre of the group.
+    Returns float64 [nodes, 2] each: positions, and directions from the centre of the group.
     """
     _, group = np.unique(where[:, :naming], axis=0, return_inverse=True)
     group = group.ravel()

@@ -23,19 +23,11 @@ SWEEPS = 150
 def by_distances(matrix: csr_array, rank: Nodes) -> Points:
     """Place the nodes of a graph by multidimensional scaling of its hop distances.
 
-    Parameters
-    ----------
-    rank
-        Order of the nodes, which breaks ties.
+    `rank`: order of the nodes, which breaks ties.
 
-    Returns
-    -------
-    ndarray
-        float64 [nodes, 2]: positions; neighbours are about one unit apart, and disconnected
-        components side by side, the largest first.
+    Returns float64 [nodes, 2]: positions; neighbours are about one unit apart, and disconnected
+    components side by side, the largest first.
 
-    Notes
-    -----
     Pivot scaling (Brandes and Pich 2007) gives initial positions, which stress majorisation
     (Gansner, Koren and North 2005) improves on graphs of up to `MAX_DENSE` nodes. The layout is
     deterministic.

@@ -154,12 +154,7 @@ def _inversions(values: NDArray[np.float64]) -> int:
 def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the numbers closest to `wanted` (least squares) that keep its order and the gaps.
 
-    Parameters
-    ----------
-    wanted
-        float64 [n].
-    gap
-        float64 [n - 1]: minimum distance between numbers i and i + 1.
+    `wanted` [n]. `gap` [n - 1]: minimum distance between numbers i and i + 1.
     """
     shift = np.concatenate(([0.0], np.cumsum(gap)))
     means: list[float] = []

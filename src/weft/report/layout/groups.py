@@ -18,18 +18,13 @@ SQUARES = 24
 def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
     """Group the nodes that are close together in a drawing.
 
-    Parameters
-    ----------
-    wiring, level, position
-        Wiring, tree levels (-1 without levels) and positions of the drawing.
+    `wiring`, `level`, `position`: wiring, tree levels (-1 without levels) and positions of the
+    drawing.
 
-    Returns
-    -------
-    ndarray
-        int64 [nodes]: group, from 0; -1 for a node without a cable to the others. In a tree,
-        switches are grouped by pod, and top-level switches by equal neighbours. In other
-        drawings, switches are grouped by squares of equal size. The hosts of a group of switches
-        are a group of their own.
+    Returns int64 [nodes]: group, from 0; -1 for a node without a cable to the others. In a tree,
+    switches are grouped by pod, and top-level switches by equal neighbours. In other drawings,
+    switches are grouped by squares of equal size. The hosts of a group of switches are a group of
+    their own.
     """
     group = np.full(len(level), -1, dtype=np.int64)
     core = wiring.core

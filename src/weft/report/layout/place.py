@@ -58,10 +58,7 @@ class Layout:
 def layout(fabric: Fabric) -> Layout:
     """Return the layout of a fabric.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric; it may be disconnected or without cables.
+    `fabric`: any fabric; it may be disconnected or without cables.
     """
     wiring = Wiring.of(fabric)
     rank = natural_rank(fabric.node_names)

@@ -85,10 +85,8 @@ def read_daemon(
 ) -> tuple[DaemonFiles, Daemon, int]:
     """Return the files, process and LMC of a running OpenSM that can load tables.
 
-    Parameters
-    ----------
-    conf, pid, cache, log
-        As for `weft.subnet.live.manager.Manager.from_conf`, which also lists the errors.
+    `conf`, `pid`, `cache`, `log`: as for `weft.subnet.live.manager.Manager.from_conf`, which also
+    lists the errors.
     """
     settings = read_settings(conf)
 

@@ -84,29 +84,12 @@ class _View:
 class Manager:
     """A running OpenSM that loads tables with its engine ``file``.
 
-    Parameters
-    ----------
-    fabric
-        The expected fabric, with all cables.
-    files
-        Files through which OpenSM is used.
-    process
-        The process of OpenSM.
-    lmc
-        OpenSM's LMC.
-    timeout_s
-        Time limit in seconds for each sweep.
-    engine
-        OpenSM's routing engine; `load` needs ``file``.
-
-    Attributes
-    ----------
-    fabric
-        The expected fabric, with all cables.
-    lmc
-        OpenSM's LMC.
-    last_sweep
-        The last sweep that was awaited.
+    - `fabric`: the expected fabric, with all cables.
+    - `files`: files through which OpenSM is used.
+    - `lmc`: OpenSM's LMC.
+    - `timeout_s`: time limit in seconds for each sweep.
+    - `engine`: OpenSM's routing engine; `load` needs ``file``.
+    - `last_sweep`: the last sweep that was awaited.
     """
 
     def __init__(
@@ -152,18 +135,12 @@ class Manager:
     ) -> Manager:
         """Return the OpenSM that runs with a configuration file.
 
-        Parameters
-        ----------
-        fabric
-            The expected fabric, with all cables.
-        pid
-            OpenSM's process id, or the path of a file that contains it.
-        cache
-            Folder of ``guid2lid``, OpenSM's ``OSM_CACHE_DIR``.
-        log
-            OpenSM's log, if its command line names another one than opensm.conf, as Debian's does.
-        timeout_s
-            Time limit in seconds for each sweep.
+        - `fabric`: the expected fabric, with all cables.
+        - `pid`: OpenSM's process id, or the path of a file that contains it.
+        - `cache`: folder of ``guid2lid``, OpenSM's ``OSM_CACHE_DIR``.
+        - `log`: OpenSM's log, if its command line names another one than opensm.conf, as Debian's
+          does.
+        - `timeout_s`: time limit in seconds for each sweep.
         """
         files, process, lmc = read_daemon(Path(conf), pid, Path(cache), log)
         return cls(fabric, files, process, lmc=lmc, timeout_s=timeout_s)
@@ -188,10 +165,7 @@ class Manager:
 
         Switches and hosts that are gone stay in the fabric, without cables.
 
-        Raises
-        ------
-        WeftError
-            If OpenSM's dumps cannot be read.
+        Raises `WeftError` if OpenSM's dumps cannot be read.
         """
         view = self._look()
         if view.unknown:
@@ -204,11 +178,6 @@ class Manager:
 
         It did not if somebody replaced the file, or if another engine took the place of ``file``.
         The result is true before the first `load`.
-
-        Raises
-        ------
-        WeftError
-            If OpenSM's dumps cannot be read.
         """
         if self._loaded is None:
             return True
@@ -257,15 +226,7 @@ class Manager:
     # -- sweeps ------------------------------------------------------------------------------
 
     def sweep_again(self) -> Sweep:
-        """Make OpenSM discover the subnet, read its files and route again.
-
-        Raises
-        ------
-        NotApplicable
-            If OpenSM falls back to another engine.
-        WeftError
-            If OpenSM takes too long or has ended.
-        """
+        """Make OpenSM discover the subnet, read its files and route again."""
         mark = self._log.mark()
         self._hang_up()
         return self.await_sweep(mark, "OpenSM did not finish its sweep")
@@ -284,23 +245,9 @@ class Manager:
     ) -> Sweep:
         """Wait for the end of a sweep that is logged after a mark, and check its engine.
 
-        Parameters
-        ----------
-        mark
-            End of the log before the sweep; `START` for a new log.
-        what
-            Text for the message that says what did not happen.
-        *outputs
-            Further files in which OpenSM may say why.
-        timeout_s
-            Time limit in seconds, by default that of the manager.
-
-        Raises
-        ------
-        NotApplicable
-            If OpenSM falls back to another engine.
-        WeftError
-            If OpenSM takes too long or has ended.
+        `mark`: end of the log before the sweep; `START` for a new log. `what`: text for the message
+        that says what did not happen. `*outputs`: further files in which OpenSM may say why.
+        `timeout_s`: time limit in seconds, by default that of the manager.
         """
         log = self.files.log
 
@@ -345,26 +292,12 @@ class Manager:
 
         If a cable fails or is plugged in meanwhile, the new tables stay, and `changed` is true.
 
-        Parameters
-        ----------
-        fabric
-            The fabric of the routes: `present`, or `present` without further cables.
-        routes
-            Forwarding tables on one virtual lane, with the LMC of OpenSM.
+        `fabric`: the fabric of the routes: `present`, or `present` without further cables.
+        `routes`: forwarding tables on one virtual lane, with the LMC of OpenSM.
 
-        Returns
-        -------
-        Loaded
-            Entries compared, and times.
-
-        Raises
-        ------
-        NotApplicable
-            If OpenSM cannot load the routes, they are not valid, or mixtures with the present
-            tables can deadlock. Nothing was changed.
-        WeftError
-            If OpenSM has ended, takes too long, refuses the tables, or programs other entries. The
-            message says whether the previous tables are back.
+        Raises `NotApplicable` if nothing was changed, because the tables do not fit OpenSM, are not
+        valid, or can deadlock with the present ones; and `WeftError`, which says whether the
+        previous tables are back.
         """
         begin = time.monotonic()
         view = self._look()
@@ -424,10 +357,7 @@ class Manager:
     def _exchange(self, view: _View, old: TableRoutes, new: TableRoutes) -> tuple[int, float]:
         """Make OpenSM load the file; return the number of compared entries and seconds of sweep.
 
-        Raises
-        ------
-        WeftError
-            If OpenSM fails, or programs other entries than those of `new`.
+        Raises `WeftError` if OpenSM fails, or programs other entries than those of `new`.
         """
         begin = time.monotonic()
         sweep = self.sweep_again()
@@ -517,11 +447,6 @@ def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[Tabl
 
     No mixture of consecutive tables can deadlock. If the previous and the new tables lose no
     packets, no mixture does; otherwise as few steps as possible are taken.
-
-    Raises
-    ------
-    NotApplicable
-        If there is no such way.
     """
 
     def mixed(one: TableRoutes, other: TableRoutes) -> MixedTables:

@@ -21,10 +21,7 @@ _WRITE_S = 10.0
 def known_settings(opensm: str) -> frozenset[str]:
     """Return the names of OpenSM's settings, as written by ``opensm -c``.
 
-    Returns
-    -------
-    frozenset of str
-        The names; empty if the program writes none.
+    Returns the names; empty if the program writes none.
     """
     with tempfile.TemporaryDirectory(prefix="weft-settings-") as folder:
         path = Path(folder, "opensm.conf")
@@ -54,13 +51,7 @@ def check_settings(names: Collection[str], opensm: str) -> None:
 
 
 def torus_text(fabric: Fabric) -> str:
-    """Return the text of a torus-2QoS.conf, which OpenSM's engine of that name needs.
-
-    Raises
-    ------
-    NotApplicable
-        If the engine cannot route the fabric; the message has advice.
-    """
+    """Return the text of a torus-2QoS.conf, which OpenSM's engine of that name needs."""
     try:
         return write(torus_configuration(fabric))
     except NotApplicable as reason:

@@ -52,13 +52,7 @@ def search_path(path: str | None = None) -> str:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program.
-
-    Raises
-    ------
-    WeftError
-        If the program is not installed; the message names its Debian package.
-    """
+    """Return the path of a program."""
     program = shutil.which(name, path=search_path())
     if program is None:
         package = PACKAGES.get(name)
@@ -99,15 +93,7 @@ def preload(limit_s: float) -> str:
 class Processes:
     """The folder and processes of one subnet, which end together.
 
-    Parameters
-    ----------
-    keep
-        Working folder that is kept; None for a temporary folder that is removed.
-
-    Raises
-    ------
-    WeftError
-        If the folder cannot be created.
+    `keep`: working folder that is kept; None for a temporary folder that is removed.
     """
 
     def __init__(self, keep: Path | None):
@@ -207,26 +193,12 @@ def wait_for(
 ) -> None:
     """Wait until a program is ready.
 
-    Parameters
-    ----------
-    ready
-        Returns whether the program is ready.
-    ended
-        Returns text that says how the program ended; empty while it runs.
-    logs
-        The program's logs; the message quotes the first log that is not empty.
-    limit_s
-        Time limit in seconds.
-    what
-        Text for the message that says what did not happen.
-    hint
-        Called after the time limit; returns a possible reason for the message, or empty text.
-
-    Raises
-    ------
-    WeftError
-        If the program ends before it is ready, or the time limit is exceeded; the message has the
-        end of the program's log.
+    - `ready`: returns whether the program is ready.
+    - `ended`: returns text that says how the program ended; empty while it runs.
+    - `logs`: the program's logs; the message quotes the first log that is not empty.
+    - `limit_s`: time limit in seconds.
+    - `what`: text for the message that says what did not happen.
+    - `hint`: called after the time limit; returns a possible reason for the message, or empty text.
     """
     start = time.monotonic()
     while not ready():

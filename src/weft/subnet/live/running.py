@@ -318,13 +318,7 @@ def _from_here(value: Any) -> Any:
 
 
 def sm_node(fabric: Fabric, sm_host: str | int | None) -> int:
-    """Return the node on which OpenSM runs: a host with a cable in port 1, as ibsim requires.
-
-    Raises
-    ------
-    NotApplicable
-        If no host has a cable in port 1.
-    """
+    """Return the node on which OpenSM runs: a host with a cable in port 1, as ibsim requires."""
     endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
     usable = fabric.endpoint_node[endpoints[fabric.endpoint_port[endpoints] == 1]]
     if sm_host is None:

@@ -27,12 +27,7 @@ from weft.routing.routes import TableRoutes
 def lids_of(fabric: Fabric, spans: Mapping[int, tuple[int, int]]) -> Lids:
     """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports without an entry.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    spans
-        First and last LID by port GUID, as `read_guid2lid` returns them.
+    `spans`: first and last LID by port GUID, as `read_guid2lid` returns them.
     """
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     lmc = np.zeros(len(base), dtype=np.uint8)
@@ -47,27 +42,12 @@ def verify(
 ) -> TableRoutes:
     """Compare cables, LIDs and tables in OpenSM's dumps with the expected ones.
 
-    Parameters
-    ----------
-    folder
-        Folder of OpenSM's dumps and its ``guid2lid``.
-    sweep
-        The sweep that wrote the dumps.
-    expected
-        LIDs of the ports that OpenSM reaches, 0 for other ports. If `given` is a table, the reached
-        ports must have exactly these LIDs; otherwise each must have a LID that no other port has.
-    given
-        The tables that OpenSM loaded; None if it routes with its own engine.
+    `folder`: folder of OpenSM's dumps and its ``guid2lid``. `sweep`: the sweep that wrote the
+    dumps. `expected`: LIDs of the ports that OpenSM reaches, 0 for other ports. If `given` is a
+    table, the reached ports must have exactly these LIDs; otherwise each must have a LID that no
+    other port has. `given`: the tables that OpenSM loaded; None if it routes with its own engine.
 
-    Returns
-    -------
-    TableRoutes
-        Tables of the switches in OpenSM's dump.
-
-    Raises
-    ------
-    WeftError
-        If cables, LIDs or tables differ; the message has the first difference and OpenSM's errors.
+    Returns tables of the switches in OpenSM's dump.
     """
     seen = read_seen(folder / SUBNET)
     _, fault = cable_faults(fabric, seen, expected.base > 0)
@@ -88,11 +68,8 @@ def verify_tables(
 ) -> TableRoutes:
     """Compare LIDs and tables with the expected ones; see `verify`.
 
-    Parameters
-    ----------
-    seen, spans, dump
-        Ports and LIDs that OpenSM discovered, the contents of its ``guid2lid``, and its dump of the
-        tables.
+    `seen`, `spans`, `dump`: ports and LIDs that OpenSM discovered, the contents of its
+    ``guid2lid``, and its dump of the tables.
     """
     errors = complaints(sweep.errors)
     fault = _lid_fault(fabric, seen, spans, expected, exact=given is not None)
@@ -177,18 +154,11 @@ def compare_cables(
 ) -> tuple[list[int], list[tuple[int, int, int, int]]]:
     """Compare the cables that OpenSM discovered with those of the fabric.
 
-    Parameters
-    ----------
-    seen
-        Ports and cables that OpenSM discovered.
-    reached
-        bool [destinations]: ports of hosts and switches that OpenSM reaches.
+    `seen`: ports and cables that OpenSM discovered. `reached` [destinations]: ports of hosts and
+    switches that OpenSM reaches.
 
-    Returns
-    -------
-    list of int, list of tuple
-        Cables that OpenSM did not discover; and ends of cables that the fabric does not have, as in
-        `DiscoveredSubnet.cables`.
+    Returns cables that OpenSM did not discover; and ends of cables that the fabric does not have,
+    as in `DiscoveredSubnet.cables`.
     """
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]

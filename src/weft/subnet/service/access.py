@@ -49,16 +49,8 @@ class RequestLimits:
 class Access:
     """Checks of requests.
 
-    Parameters
-    ----------
-    hashes
-        Hash of each token by its owner; see `ServiceStore.tokens`.
-    required
-        Whether requests need a token.
-    limits
-        Limits of requests.
-    hosts
-        Names by which clients may address the service; empty for any.
+    `hashes`: hash of each token by its owner; see `ServiceStore.tokens`. `required`: whether
+    requests need a token. `hosts`: names by which clients may address the service; empty for any.
     """
 
     def __init__(
@@ -83,23 +75,11 @@ class Access:
         self._hashes.pop(owner, None)
 
     async def administrator(self, request: HTTPConnection) -> None:
-        """Check that a request is the administrator's.
-
-        Raises
-        ------
-        Denied
-            If it is not.
-        """
+        """Check that a request is the administrator's."""
         self._check(request, ADMINISTRATOR)
 
     async def reader(self, request: HTTPConnection) -> None:
-        """Check that a request is the administrator's or the monitor's.
-
-        Raises
-        ------
-        Denied
-            If it is not.
-        """
+        """Check that a request is the administrator's or the monitor's."""
         self._check(request, MONITOR, ADMINISTRATOR)
 
     def may_read(self, request: HTTPConnection) -> bool:
@@ -113,10 +93,7 @@ class Access:
     async def owner(self, request: HTTPConnection) -> None:
         """Check that a request is of the application in its address, or the administrator's.
 
-        Raises
-        ------
-        Denied
-            If it is not. The answer does not tell whether the application exists.
+        A refusal does not tell whether the application exists.
         """
         self.check_owner(request, request.path_params["application"])
 

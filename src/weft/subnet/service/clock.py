@@ -13,10 +13,7 @@ class Clock:
 
     It follows the clock of the machine, and is ahead of it after that was set back.
 
-    Parameters
-    ----------
-    last_ns
-        Time of the last event before.
+    `last_ns`: time of the last event before.
     """
 
     def __init__(self, last_ns: int = 0) -> None:

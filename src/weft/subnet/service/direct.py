@@ -48,16 +48,8 @@ class PostCall:
 class DirectCalls:
     """Answers some calls; passes all else on.
 
-    Parameters
-    ----------
-    app
-        The application for all else.
-    access
-        Checks of requests: whose address has a name are the owner's, others the administrator's.
-    calls
-        The calls.
-    elsewhere
-        Parses large bodies.
+    `app`: the application for all else. `access`: checks of requests: whose address has a name are
+    the owner's, others the administrator's. `elsewhere`: parses large bodies.
     """
 
     def __init__(
@@ -111,13 +103,7 @@ async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) 
 
 
 def parsed(kind: type[B], body: bytes) -> B:
-    """Return the content of a body, with flows as arrays, which pass quickly between processes.
-
-    Raises
-    ------
-    ValidationError
-        If it is not as declared.
-    """
+    """Return the content of a body, with flows as arrays, which pass quickly between processes."""
     empty = body.strip() in (b"", b"null")
     content = kind.model_validate_json(b"{}" if empty else body)
     if not empty:

@@ -80,10 +80,7 @@ def _answer(
 def _invalid(errors: Sequence[Any], skipped: int) -> Response:
     """Return the answer to a body that is not as declared.
 
-    Parameters
-    ----------
-    skipped
-        Number of leading parts of each location that are not in the body.
+    `skipped`: number of leading parts of each location that are not in the body.
     """
     first = errors[0]
     if first["type"] == "json_invalid":

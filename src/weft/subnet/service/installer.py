@@ -22,22 +22,15 @@ from weft.subnet.service.workers import Worker
 
 @dataclass(frozen=True)
 class Attachment:
-    """Where a running OpenSM is; see `Manager.from_conf`.
+    """Where a running OpenSM is; see `Manager.from_conf`."""
 
-    Parameters
-    ----------
-    conf, cache, log
-        Path of opensm.conf, the folder of guid2lid, and the log if opensm.conf does not name it.
-    pid
-        Process id, or the file that contains it.
-    timeout_s
-        Time limit for a sweep.
-    """
-
+    #: Path of opensm.conf, the folder of guid2lid, and the log if opensm.conf does not name it.
     conf: Path
+    #: Process id, or the file that contains it.
     pid: str
     cache: Path
     log: Path | None
+    #: Time limit for a sweep.
     timeout_s: float
 
     def manager(self, fabric: Fabric) -> Manager:
@@ -63,19 +56,7 @@ class Seen:
 class Installer:
     """The worker process that loads tables into a running OpenSM.
 
-    Parameters
-    ----------
-    fabric
-        The whole fabric.
-    attachment
-        Where OpenSM is.
-    engines
-        Engines of the base routes; the first that fits is used.
-
-    Raises
-    ------
-    InputError
-        As `Manager.from_conf`.
+    `fabric`: the whole fabric. `engines`: engines of the base routes; the first that fits is used.
     """
 
     def __init__(self, fabric: Fabric, attachment: Attachment, engines: Sequence[str]) -> None:
@@ -88,10 +69,7 @@ class Installer:
     async def look(self) -> Seen | None:
         """Return what OpenSM sees; None if it has not swept since.
 
-        Raises
-        ------
-        WeftError
-            As `Manager.present`.
+        Raises `WeftError` as `Manager.present`.
         """
         return await self._worker.run(_look)
 
@@ -102,17 +80,10 @@ class Installer:
     async def install(self, keys: Sequence[InstalledKey], missing: tuple[int, ...]) -> Loaded:
         """Load tables with the paths of keys, and compare what OpenSM programmed.
 
-        Parameters
-        ----------
-        keys
-            All keys that shall be in the tables.
-        missing
-            Cables of the fabric that are missing.
+        `keys`: all keys that shall be in the tables. `missing`: cables of the fabric that are
+        missing.
 
-        Raises
-        ------
-        WeftError
-            As `Manager.load`; the message says which tables the subnet has now.
+        Raises `WeftError` as `Manager.load`; the message says which tables the subnet has now.
         """
         return await self._worker.run(_install, list(keys), missing)
 

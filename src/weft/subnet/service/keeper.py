@@ -41,12 +41,7 @@ _RETRY_S = 10.0
 class Keeper:
     """Keeps the keys of a service's applications in the subnet.
 
-    Parameters
-    ----------
-    service
-        The service.
-    installer
-        Where tables are installed; None without a subnet manager.
+    `installer`: where tables are installed; None without a subnet manager.
     """
 
     def __init__(self, service: Service, installer: Installer | None = None) -> None:
@@ -116,10 +111,7 @@ class Keeper:
     async def _make(self, names: Sequence[str]) -> bool:
         """Make, install and offer the keys of applications that are not ready.
 
-        Returns
-        -------
-        bool
-            False if cables died or came back meanwhile, so that it has to be done again.
+        Returns False if cables died or came back meanwhile, so that it has to be done again.
         """
         missing = self._subnet.missing
         made: list[tuple[Application, makers.MadeKey]] = []
@@ -164,10 +156,7 @@ class Keeper:
     ) -> tuple[list[tuple[Application, makers.MadeKey]], list[tuple[Application, str, str]]]:
         """Install keys; if that fails, those of one application after the other.
 
-        Returns
-        -------
-        made, failed
-            Keys that are in the tables now, and phases without, with the reason.
+        Returns keys that are in the tables now, and phases without, with the reason.
         """
         ready = list(self._ready().values())
         error = await self._install([*ready, *(each.key for _, each in made)])
@@ -353,10 +342,7 @@ class Keeper:
     async def _install(self, keys: Sequence[InstalledKey]) -> WeftError | None:
         """Load the tables of some keys.
 
-        Returns
-        -------
-        WeftError or None
-            Why this failed; None if OpenSM has exactly these tables.
+        Returns why this failed; None if OpenSM has exactly these tables.
         """
         assert self.installer is not None
         try:

@@ -28,12 +28,8 @@ BASE = -1
 class Refused(Exception):
     """An event that is refused and has changed nothing.
 
-    Parameters
-    ----------
-    code
-        Stable name of the reason, such as ``unknown_application``.
-    message
-        A sentence for the user.
+    `code`: stable name of the reason, such as ``unknown_application``. `message`: a sentence for
+    the user.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -230,15 +226,9 @@ class Application:
 class Ledger:
     """The state of the service.
 
-    Parameters
-    ----------
-    network
-        The network whose loads count.
-    criterion
-        As for `weft.sim.keys.choice.chosen_columns`.
-    while_missing
-        Whether a request is refused (``wait``) or gets the ``base`` routes while its key is not
-        ready.
+    `network`: the network whose loads count. `criterion`: as for
+    `weft.sim.keys.choice.chosen_columns`. `while_missing`: whether a request is refused (``wait``)
+    or gets the ``base`` routes while its key is not ready.
     """
 
     def __init__(
@@ -273,10 +263,7 @@ class Ledger:
     def handle(self, event: Event) -> Decision:
         """Handle an event.
 
-        Raises
-        ------
-        Refused
-            If the event contradicts the state; the state is then unchanged.
+        Raises `Refused` if the event contradicts the state; the state is then unchanged.
         """
         if event.time_ns < self.now_ns:
             raise Refused(
@@ -346,13 +333,7 @@ class Ledger:
         return Decision()
 
     def check_new(self, application: str, hosts: Iterable[int]) -> None:
-        """Check the name and the hosts of an application that is to be announced.
-
-        Raises
-        ------
-        Refused
-            If there is one of this name, or a host is unknown, taken, or named twice.
-        """
+        """Check the name and the hosts of an application that is to be announced."""
         if application in self.applications:
             raise Refused("name_taken", f"there is already an application {application}")
         names = self.network.fabric.host_names
@@ -472,25 +453,13 @@ class Ledger:
     # -- queries -----------------------------------------------------------------------------
 
     def application(self, name: str) -> Application:
-        """Return an application.
-
-        Raises
-        ------
-        Refused
-            If there is none of this name.
-        """
+        """Return an application."""
         if name not in self.applications:
             raise Refused("unknown_application", f"there is no application {name}")
         return self.applications[name]
 
     def phase(self, application: str, phase: str) -> Phase:
-        """Return a phase of an application.
-
-        Raises
-        ------
-        Refused
-            If there is none of this name.
-        """
+        """Return a phase of an application."""
         phases = self.application(application).phases
         if phase not in phases:
             raise Refused("unknown_phase", f"application {application} has no phase {phase}")
@@ -516,15 +485,7 @@ class Ledger:
     ) -> None:
         """Bring a ledger in which applications were announced and keys made into a known state.
 
-        Parameters
-        ----------
-        keys, grants
-            As in `Snapshot`.
-
-        Raises
-        ------
-        Refused, InputError
-            If they contradict the ledger.
+        `keys`, `grants`: as in `Snapshot`.
         """
         for application, name, state, reason, generation in keys:
             phase = self.phase(application, name)

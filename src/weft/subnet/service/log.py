@@ -56,13 +56,7 @@ def pack_key(key: InstalledKey) -> bytes:
 
 
 def unpack_key(name: str, data: bytes) -> InstalledKey:
-    """Return the key whose paths `pack_key` packed.
-
-    Raises
-    ------
-    ValueError, LookupError
-        If the bytes are not those of a key.
-    """
+    """Return the key whose paths `pack_key` packed."""
     arrays = unpack(data)
     key = InstalledKey(name, *(arrays[each] for each in _ARRAYS))
     flows = (key.sources, key.destinations, *key.lid_offset)
@@ -84,11 +78,8 @@ def unpack_key(name: str, data: bytes) -> InstalledKey:
 def packed(event: Event) -> tuple[bytes | None, bytes | None]:
     """Return the arrays of an event, which `event_json` leaves out, as bytes.
 
-    Returns
-    -------
-    key, base
-        Paths of a made key and of the base routes; flows of the phases of an application, and None;
-        None for other events.
+    They are the paths of a made key and of the base routes, or the flows of the phases of an
+    application.
     """
     match event:
         case Made():
@@ -127,12 +118,8 @@ def line(
 ) -> str:
     """Return a line of the log.
 
-    Parameters
-    ----------
-    event, answer
-        Texts of `event_json` and `answer_json`.
-    key, base
-        As `packed` returns them.
+    `event`, `answer`: texts of `event_json` and `answer_json`. `key`, `base`: as `packed` returns
+    them.
     """
     texts = {
         name: base64.b64encode(data).decode()
@@ -212,10 +199,7 @@ def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
 def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:
     """Handle the events of a log again.
 
-    Returns
-    -------
-    events, different
-        Number of events, and of those whose decision differs from the recorded one.
+    Returns the number of events, and of those whose decision differs from the recorded one.
     """
     events = different = 0
     for event, decision in log:

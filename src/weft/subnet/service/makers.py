@@ -93,13 +93,7 @@ _maker: _Maker | None = None
 
 
 def base_routes(fabric: Fabric, engines: Sequence[str]) -> TableRoutes:
-    """Return tables of the first engine that fits a fabric.
-
-    Raises
-    ------
-    NotApplicable
-        If no engine fits, or the first that fits gives no tables of one lane without an LMC.
-    """
+    """Return tables of the first engine that fits a fabric."""
     routes = route(fabric, engines)
     if not isinstance(routes, TableRoutes) or routes.lmc or routes.num_vls > 1:
         raise NotApplicable(
@@ -130,13 +124,7 @@ def _present() -> _Maker:
 def expand(
     num_ranks: int, phases: Sequence[PhaseSpec] | None, workload: str | None
 ) -> dict[str, Ends]:
-    """Return the flows between ranks of each phase of an application.
-
-    Raises
-    ------
-    NotApplicable
-        If a pattern or workload does not exist for this number of ranks.
-    """
+    """Return the flows between ranks of each phase of an application."""
     if workload is not None:
         return _of_workload(_built(workload, num_ranks))
     found: dict[str, Ends] = {}
@@ -197,21 +185,11 @@ def make(
 ) -> list[MadeKey | tuple[str, str]]:
     """Make the keys of an application.
 
-    Parameters
-    ----------
-    phases
-        Hosts of the flows of each phase: sources and destinations.
-    missing
-        Cables of the fabric that are missing.
-    first_seed
-        Seed of the first key; that of each further key is larger by 1.
-    kept
-        Keys of the application that stay in the tables.
+    `phases`: hosts of the flows of each phase: sources and destinations. `missing`: cables of the
+    fabric that are missing. `first_seed`: seed of the first key; that of each further key is larger
+    by 1. `kept`: keys of the application that stay in the tables.
 
-    Returns
-    -------
-    list of MadeKey or (phase, reason)
-        The key of each phase, or why it has none.
+    Returns the key of each phase, or why it has none.
     """
     maker = _present()
     settings = maker.settings
@@ -271,11 +249,8 @@ def _lids(
     finds no LID. Hosts belong to one application, so that besides these keys only the kept ones of
     the same application, whose entries are given, send to these LIDs.
 
-    Returns
-    -------
-    list of NDArray
-        int32 [alternatives, flows] for each key; -1 for a flow of the first alternative that has no
-        LID. Without an LMC all are 0: keys are only planned.
+    Returns int32 [alternatives, flows] for each key; -1 for a flow of the first alternative that
+    has no LID. Without an LMC all are 0: keys are only planned.
     """
     if not lmc:
         return [np.zeros((len(columns), len(key.sources)), np.int32) for key, columns in made]
@@ -360,10 +335,7 @@ def advise(
     The best has the least contention with keys, then with the base routes, then the fewest leaf
     switches.
 
-    Raises
-    ------
-    InputError, NotApplicable
-        As `expand`, or if there are too few free hosts.
+    Raises `InputError`, `NotApplicable` as `expand`, or if there are too few free hosts.
     """
     maker = _present()
     fabric, routes, links = maker.present(missing)

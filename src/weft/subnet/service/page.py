@@ -67,12 +67,7 @@ class StateReader:
     To build the state of a thousand applications takes tens of milliseconds, in which no key is
     granted. Clients that wait therefore share one answer, and wait longer while it is expensive.
 
-    Parameters
-    ----------
-    service
-        The service.
-    build
-        Returns the state as JSON.
+    `build`: returns the state as JSON.
     """
 
     def __init__(self, service: Service, build: Callable[[], str]) -> None:
@@ -103,12 +98,8 @@ class StateReader:
     async def wait(self, after: int, wait_s: float, gone: Callable[[], Awaitable[bool]]) -> str:
         """Return the state when it is not of a version any more, or after some time.
 
-        Parameters
-        ----------
-        wait_s
-            Longest time to wait, in seconds.
-        gone
-            Returns whether the client has gone meanwhile.
+        `wait_s`: longest time to wait, in seconds. `gone`: returns whether the client has gone
+        meanwhile.
         """
         until = time.monotonic() + wait_s
         first = self._now()

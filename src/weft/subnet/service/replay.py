@@ -157,12 +157,8 @@ class _Other:
     ) -> None:
         """Handle what an event means for this rule.
 
-        Parameters
-        ----------
-        event, answer
-            An event, and what it changed with the recorded rule.
-        key_of
-            Returns a key and its alternatives.
+        `event`, `answer`: an event, and what it changed with the recorded rule. `key_of`: returns a
+        key and its alternatives.
         """
         state, time_ns = self.scheduler, float(event.time_ns)
         for granted in answer.ended:
@@ -196,24 +192,13 @@ def replay(
 ) -> Replayed:
     """Repeat the decisions in a log, also with other rules for the same requests.
 
-    Parameters
-    ----------
-    fabric
-        The whole fabric.
-    log
-        Each event, and its decision as JSON, from the first event of a store or log on.
-    choices
-        Rules as for `Scheduler`. Their keys are made from their flows on the whole fabric, as the
-        service makes them, but without regard to LIDs.
-    criterion, while_missing
-        Settings of the service, as for `Ledger`.
-    num_alternatives, seed
-        Settings of the other rules' keys, as in `weft.subnet.service.makers.MakerSettings`.
-
-    Raises
-    ------
-    NotApplicable
-        If a key cannot be made on the whole fabric, or the fabric has no routing keys.
+    - `fabric`: the whole fabric.
+    - `log`: each event, and its decision as JSON, from the first event of a store or log on.
+    - `choices`: rules as for `Scheduler`. Their keys are made from their flows on the whole fabric,
+      as the service makes them, but without regard to LIDs.
+    - `criterion`, `while_missing`: settings of the service, as for `Ledger`.
+    - `num_alternatives`, `seed`: settings of the other rules' keys, as in
+      `weft.subnet.service.makers.MakerSettings`.
     """
     network = key_network(fabric)
     ledger = Ledger(network, criterion=criterion, while_missing=while_missing)
@@ -313,15 +298,7 @@ class Twin:
 def simulated(fabric: Fabric, moment: Moment, size_bytes: int = 1 << 18) -> Twin:
     """Send one message for each flow of all granted keys at the packet level.
 
-    Parameters
-    ----------
-    fabric
-        The whole fabric.
-
-    Raises
-    ------
-    InputError, NotApplicable
-        As `weft.simulate`.
+    `fabric`: the whole fabric.
     """
     parts = [_paths(fabric, *granted) for granted in moment.paths.values()]
     none = np.zeros(0, np.int64)

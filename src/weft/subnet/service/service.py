@@ -147,16 +147,8 @@ class _Command:
 class Service:
     """The running service.
 
-    Parameters
-    ----------
-    fabric
-        The whole fabric.
-    store
-        The store, with the service's lock.
-    settings
-        How keys are made.
-    rules
-        Further settings.
+    `fabric`: the whole fabric. `store`: the store, with the service's lock. `settings`: how keys
+    are made. `rules`: further settings.
     """
 
     def __init__(
@@ -251,21 +243,12 @@ class Service:
     ) -> T:
         """Handle an event in its turn, and return when what it changed is on the disk.
 
-        Parameters
-        ----------
-        make
-            Returns the event for its time in ns; None only to read.
-        view
-            Called with the ledger's answer before any later event; its result is returned.
-        token
-            Name and token to store with the event.
+        `make`: returns the event for its time in ns; None only to read. `view`: called with the
+        ledger's answer before any later event; its result is returned. `token`: name and token to
+        store with the event.
 
-        Raises
-        ------
-        Refused
-            If the ledger refuses the event.
-        StoreFailed
-            If it cannot be stored; it has then changed nothing.
+        An event that the ledger refuses (`Refused`) or that cannot be stored (`StoreFailed`) has
+        changed nothing.
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(_Command(make, view or (lambda answer: answer), done, token))
@@ -460,19 +443,8 @@ class Service:
     ) -> str:
         """Place an application, begin to make its keys, and return its token.
 
-        Parameters
-        ----------
-        hosts
-            Host of each rank, or a number of hosts.
-        phases, workload
-            As for `weft.subnet.service.makers.expand`.
-
-        Raises
-        ------
-        Refused, StoreFailed
-            As `do`.
-        InputError, NotApplicable
-            As `weft.subnet.service.makers.expand` and `weft.subnet.service.makers.advise`.
+        `hosts`: host of each rank, or a number of hosts. `phases`, `workload`: as for
+        `weft.subnet.service.makers.expand`.
         """
         self._check_new(name, () if isinstance(hosts, int) else hosts)
         _check_ranks(hosts if isinstance(hosts, int) else len(hosts), phases)
@@ -563,15 +535,8 @@ class Service:
     ) -> Given:
         """Grant the key of a phase.
 
-        Parameters
-        ----------
-        application, phase, lease_s, wait_s, again
-            As `weft.subnet.service.models.KeyRequest`.
-
-        Raises
-        ------
-        Refused, StoreFailed
-            As `do`.
+        `application`, `phase`, `lease_s`, `wait_s`, `again`: as
+        `weft.subnet.service.models.KeyRequest`.
         """
         lease_ns = int((lease_s or self.rules.lease_s) * 1e9)
         start = time.monotonic()
@@ -661,10 +626,7 @@ class Service:
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run a function of a module in the process that reads phases.
 
-        Raises
-        ------
-        InputError, WeftError
-            As `weft.subnet.service.workers.Worker.run`.
+        Raises `InputError`, `WeftError` as `weft.subnet.service.workers.Worker.run`.
         """
         return await self._answers.run(function, *arguments, limit_s=self.rules.answer_limit_s)
 

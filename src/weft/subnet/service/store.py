@@ -81,20 +81,9 @@ class StoredSubnet:
 class ServiceStore:
     """The store of one service.
 
-    Parameters
-    ----------
-    path
-        The database; it is created if it does not exist.
-    digest
-        Digest of the fabric (`Fabric.digest`).
-    settings
-        Settings that the log depends on, by name; they cannot change for an existing store.
-
-    Raises
-    ------
-    InputError
-        If another service uses the store, the file is not a store, is of a later version, or is for
-        another fabric or other settings, or it cannot be written.
+    `path`: the database; it is created if it does not exist. `digest`: digest of the fabric
+    (`Fabric.digest`). `settings`: settings that the log depends on, by name; they cannot change for
+    an existing store.
     """
 
     def __init__(self, path: str | Path, digest: str, settings: dict[str, str]) -> None:
@@ -179,10 +168,7 @@ class ServiceStore:
 
         None of them becomes smaller: SQLite keeps the size of a log that it writes anew.
 
-        Raises
-        ------
-        OSError
-            If one is not there.
+        Raises `OSError` if one is not there.
         """
         log = self.path.with_name(f"{self.path.name}-wal")
         about = [os.stat(path) for path in (self.path, log, lock_path(self.path))]
@@ -194,10 +180,7 @@ class ServiceStore:
         Otherwise another service could use the store at the same time, or what is written would be
         in a file without a name. The store is then lost until the service starts again.
 
-        Raises
-        ------
-        StoreFailed
-            If a file has been removed, replaced or cut.
+        Raises `StoreFailed` if a file has been removed, replaced or cut.
         """
         if not self.lost:
             try:
@@ -220,18 +203,7 @@ class ServiceStore:
     def record(
         self, batch: Sequence[tuple[Event, Decision]], tokens: Mapping[str, str] | None = None
     ) -> None:
-        """Store events and what they changed, all or none.
-
-        Parameters
-        ----------
-        tokens
-            New tokens by the name of their owner.
-
-        Raises
-        ------
-        StoreFailed
-            If the database cannot store them, for example because the disk is full.
-        """
+        """Store events and what they changed, and new tokens by their owners, all or none."""
         self.check_files()
         last = self.last + len(batch)
         left = dict(tokens or {})
@@ -259,13 +231,7 @@ class ServiceStore:
         self.last = last
 
     def remember(self, missing: Sequence[int], base_lid: Sequence[int]) -> None:
-        """Store the subnet for which keys are in use, as in `StoredSubnet`.
-
-        Raises
-        ------
-        StoreFailed
-            As `record`.
-        """
+        """Store the subnet for which keys are in use, as in `StoredSubnet`."""
         self.check_files()
         now = StoredSubnet(tuple(missing), tuple(base_lid))
         try:
@@ -351,13 +317,7 @@ class ServiceStore:
     # -- reading -----------------------------------------------------------------------------
 
     def load(self, ledger: Ledger) -> None:
-        """Bring a new ledger into the stored state.
-
-        Raises
-        ------
-        WeftError
-            If the contents contradict one another.
-        """
+        """Bring a new ledger into the stored state."""
         self.check_files()
         run = self._database.execute
         try:
@@ -391,15 +351,7 @@ class ServiceStore:
     def trim(self, most: int = 1000) -> bool:
         """Remove some events that do not belong to the log any more.
 
-        Returns
-        -------
-        bool
-            Whether there may be more.
-
-        Raises
-        ------
-        StoreFailed
-            As `record`.
+        Returns whether there may be more.
         """
         self.check_files()
         try:
@@ -413,13 +365,7 @@ class ServiceStore:
         return done.rowcount == most
 
     def log(self, after: int = 0, limit: int = -1) -> Iterator[tuple[int, str]]:
-        """Return the numbers and lines of the log after an event; for any thread.
-
-        Raises
-        ------
-        WeftError
-            If it cannot be read.
-        """
+        """Return the numbers and lines of the log after an event; for any thread."""
         # Another connection does not see a change before it is committed.
         try:
             with contextlib.closing(

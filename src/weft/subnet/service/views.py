@@ -24,13 +24,7 @@ _MANY_FLOWS = 2000
 
 
 def host_numbers(fabric: Fabric, names: list[str]) -> list[int]:
-    """Return the numbers of hosts.
-
-    Raises
-    ------
-    Refused
-        If there is no such host, or the machine of this name has several adapters.
-    """
+    """Return the numbers of hosts."""
     known = number_of_host(fabric)
     for name in names:
         if name in fabric.machines and name not in known:
@@ -190,10 +184,7 @@ def state_of(service: Service) -> models.State:
 def meetings(service: Service, *, on_base: bool, most: int = 20) -> list[models.Meeting]:
     """Return the links on which most flows of several keys meet.
 
-    Parameters
-    ----------
-    on_base
-        Whether all granted keys take the base routes.
+    `on_base`: whether all granted keys take the base routes.
     """
     ledger, network = service.ledger, service.network
     loads = ledger.base_loads if on_base else ledger.loads

@@ -26,14 +26,8 @@ _MEMORY = 0.4
 class Worker:
     """A process that runs functions one after the other; a new one replaces it if it dies.
 
-    Parameters
-    ----------
-    what
-        What the process does, for messages, such as ``makes keys``.
-    prepare
-        Function that the process runs first, for which there is no time limit.
-    *arguments
-        Arguments of `prepare`.
+    `what`: what the process does, for messages, such as ``makes keys``. `prepare`: function that
+    the process runs first, for which there is no time limit. `*arguments`: arguments of `prepare`.
     """
 
     def __init__(self, what: str, prepare: Callable[..., object], *arguments: Any) -> None:
@@ -54,10 +48,8 @@ class Worker:
     ) -> T:
         """Run a function of a module in the process, and return its result.
 
-        Raises
-        ------
-        WeftError
-            If it did not finish within `limit_s` seconds and was ended, or the process died.
+        Raises `WeftError` if it did not finish within `limit_s` seconds and was ended, or the
+        process died.
         """
         async with self._one:  # so that the time limit is for this function only
             if not self._ready:
