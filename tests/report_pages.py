@@ -82,7 +82,7 @@ def comparison_page(
                 f"the {name} engine",
                 ok=True,
                 findings=routes.notes,
-                cells={"max load": f"{mine[0].load.max():.1f}"} if mine else {},
+                cells={"max_load": f"{mine[0].load.max():.1f}"} if mine else {},
             )
         )
     verdicts.sort(key=lambda verdict: bool(verdict.refusal))
@@ -90,7 +90,7 @@ def comparison_page(
         fabric=fabric,
         title=title or f"Routing engines on {fabric.name}",
         facts=(("hosts", str(fabric.num_hosts)), ("switches", str(fabric.num_switches))),
-        columns={"engine": "its name", "max load": "all-to-all: the busiest link's load [flows]"},
+        columns={"engine": "its name", "max_load": "all-to-all: the busiest link's load [flows]"},
         engines=tuple(verdicts),
         patterns={name: f"the {name} pattern" for name in patterns}
         | {"bit-reversal": "n/a: needs a power of two of hosts"},

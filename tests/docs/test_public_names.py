@@ -111,6 +111,20 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
+def test_names_of_columns_are_words_joined_by_underscores() -> None:
+    names = [
+        key.value
+        for path in Path(weft.__file__).parents[1].rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Call)
+        if isinstance(value.func, ast.Name) and value.func.id == "Column"
+    ]
+    assert len(names) > 300
+    assert not [name for name in names if not re.fullmatch("[a-z0-9]+(_[a-z0-9]+)*", name)]
+
+
 def test_import_loads_nothing_heavy_until_a_name_is_used() -> None:
     program = (
         "import sys, weft; print([n for n in {} if n in sys.modules]);"

@@ -141,8 +141,7 @@ seed = 2
     table = pl.concat(
         [result.table.filter(pl.col("engine") == engine) for engine in runs["engine"]]
     )
-    named = table.rename({name: name.replace(" ", "_") for name in table.columns})
-    same(runs, named, ("ebb", "ebb_low", "max_load", "valid", "mean_hops", "lanes"))
+    same(runs, table, ("ebb", "ebb_low", "max_load", "valid", "mean_hops", "lanes"))
     tornado = result.runs_table.filter(pl.col("pattern") == "tornado")
     expected = {row["engine"]: row["contention"] for row in tornado.iter_rows(named=True)}
     assert runs["contention_tornado"].to_list() == [expected[each] for each in runs["engine"]]

@@ -184,7 +184,7 @@ def test_alternatives_have_the_figures_of_compare_and_the_smallest_change_is_fir
     for each in actual.alternatives:
         row = rows[each.engine]
         assert (each.lanes, each.worst, each.bandwidth) == (
-            row["lanes"], row["max load"], row["ebb"],
+            row["lanes"], row["max_load"], row["ebb"],
         )  # fmt: skip
     assert "updn" not in engines
     assert f"cure: {first.change}" in actual.text()

@@ -38,7 +38,7 @@ class BetterEngine:
     #: Virtual lanes that its routes need.
     lanes: int
     #: Largest load of a link between switches under all-to-all, and share of the injection rate
-    #: over random bisections: the columns ``max load`` and ``ebb`` of `compare`.
+    #: over random bisections: the columns ``max_load`` and ``ebb`` of `compare`.
     worst: float
     bandwidth: float
     #: Whether one of the two is clearly worse than that of the tables in place.
@@ -115,7 +115,7 @@ def alternatives(
     return result, [
         BetterEngine(
             outcome.name, change_to(fabric, outcome), rows[outcome.name]["lanes"],
-            rows[outcome.name]["max load"], rows[outcome.name]["ebb"], worse[outcome.name],
+            rows[outcome.name]["max_load"], rows[outcome.name]["ebb"], worse[outcome.name],
             not valid or is_requested(outcome),
         )
         for outcome in chosen[:MOST]

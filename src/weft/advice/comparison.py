@@ -46,20 +46,20 @@ ENGINE_COLUMNS = {
         pl.Int64, "", "Credit loops: sets of channels that can wait for each other in a cycle"
     ),
     "lanes": Column(pl.Int64, "", "Number of virtual lanes in use"),
-    "mean hops": Column(pl.Float64, "links", "Mean hops between hosts (links to hosts included)"),
-    "max hops": Column(pl.Int64, "links", "Most hops between hosts (links to hosts included)"),
+    "mean_hops": Column(pl.Float64, "links", "Mean hops between hosts (links to hosts included)"),
+    "max_hops": Column(pl.Int64, "links", "Most hops between hosts (links to hosts included)"),
     "minimal": Column(pl.Float64, "share", "Share of paths that are minimal"),
     "ebb": Column(
         pl.Float64, "share", "Effective bisection bandwidth: mean share of the injection rate"
     ),
-    "ebb low": Column(pl.Float64, "share", "Lower limit of the 95 % interval of ebb"),
-    "ebb high": Column(pl.Float64, "share", "Upper limit of the 95 % interval of ebb"),
-    "max load": Column(
+    "ebb_low": Column(pl.Float64, "share", "Lower limit of the 95 % interval of ebb"),
+    "ebb_high": Column(pl.Float64, "share", "Upper limit of the 95 % interval of ebb"),
+    "max_load": Column(
         pl.Float64,
         "flows",
         "Largest contention of a link between forwarding nodes (all-to-all)",
     ),
-    "p99 load": Column(
+    "p99_load": Column(
         pl.Float64,
         "flows",
         "99th percentile of contention of links between forwarding nodes (all-to-all)",
@@ -227,7 +227,7 @@ class Comparison:
         # Without cables between switches no load is known, and none is larger than another.
         peaks = [
             float(
-                self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"] or 0
+                self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max_load"] or 0
             )
             for o in (of, over)
         ]
@@ -339,7 +339,7 @@ def best_and_why(result: Comparison) -> str:
     measures: tuple[tuple[str, Callable[[EngineOutcome], object]], ...] = (
         (
             "its largest contention under all-to-all is smaller than with {}",
-            lambda o: rows[o.name]["max load"],
+            lambda o: rows[o.name]["max_load"],
         ),
         ("it is deadlock-free on any fabric, unlike {}", lambda o: never_deadlocks(o.name)),
         ("it needs fewer virtual lanes than {}", lambda o: rows[o.name]["lanes"]),

@@ -48,16 +48,16 @@ COLUMNS = (
     "unrouted",
     "deadlock",
     "lanes",
-    "mean hops",
-    "max hops",
+    "mean_hops",
+    "max_hops",
     "minimal",
     "ebb",
-    "max load",
+    "max_load",
     "cv",
     "used",
 )
 #: Columns that are left out, in this order, if the terminal is too narrow.
-DISPENSABLE = ("minimal", "mean hops", "used", "lanes", "cv", "max hops", "deadlock")
+DISPENSABLE = ("minimal", "mean_hops", "used", "lanes", "cv", "max_hops", "deadlock")
 
 
 def compare_command(
@@ -192,8 +192,8 @@ def _engines(result: Comparison, width: int) -> Table:
     rows = []
     for row in result.table.iter_rows(named=True):
         cells = {name: cell_text(name, value) for name, value in row.items()}
-        if row["ebb low"] is not None:
-            cells["ebb"] += f" ±{(row['ebb high'] - row['ebb low']) / 2:.3f}"
+        if row["ebb_low"] is not None:
+            cells["ebb"] += f" ±{(row['ebb_high'] - row['ebb_low']) / 2:.3f}"
         rows.append(cells)
     needs = {name: max(map(len, (name, *(cells[name] for cells in rows)))) for name in COLUMNS}
     for name in DISPENSABLE:
@@ -204,7 +204,7 @@ def _engines(result: Comparison, width: int) -> Table:
     for name in needs:
         left = name == "engine"
         table.add_column(
-            name,
+            name.replace("_", " "),
             justify="left" if left else "right",
             overflow="fold",
             no_wrap=fits or not left,

@@ -23,14 +23,15 @@ from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
 
 
-def _plain(name: str) -> str:
-    return name.replace(" ", "_").replace("-", "_")
+def _contention(pattern: str) -> str:
+    """Return the measure of a pattern with any options."""
+    return f"contention_{patterns.parse(pattern)[0].name.replace('-', '_')}"
 
 
 _COLUMNS = {
-    **{_plain(name): column for name, column in ENGINE_COLUMNS.items()},
+    **ENGINE_COLUMNS,
     **{
-        f"contention_{_plain(each.name)}": Column(
+        _contention(each.name): Column(
             pl.Float64, "flows", f"Largest contention of a link under {each.name}"
         )
         for each in patterns
@@ -95,8 +96,7 @@ def points(keys: CompareKeys, files: Files) -> list[Point]:
 def draws(parameters: Mapping[str, Any]) -> list[str]:
     """Return the measures of random bisections and random patterns."""
     random = [text for text in parameters["pattern"] if with_seed(text, 0, patterns) != text]
-    names = [f"contention_{_plain(patterns.parse(text)[0].name)}" for text in random]
-    return ["ebb", "ebb_low", "ebb_high", *names]
+    return ["ebb", "ebb_low", "ebb_high", *map(_contention, random)]
 
 
 @study_command(
@@ -121,9 +121,9 @@ def compare_engine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     (outcome,) = result.outcomes
     if outcome.refusal:
         raise NotApplicable(outcome.refusal)
-    row = {_plain(name): value for name, value in result.table.row(0, named=True).items()}
+    row = result.table.row(0, named=True)
     for each in result.runs_table.iter_rows(named=True):
-        name = f"contention_{_plain(patterns.parse(each['pattern'])[0].name)}"
+        name = _contention(each["pattern"])
         row[name] = max(row.get(name, 0.0), each["contention"])
     tables = {"patterns": result.runs_table} if "patterns" in wanted else {}
     return RunResult(values(MEASURES, row), tables)
