@@ -58,12 +58,8 @@ def errors_by_edge(
 ) -> pl.DataFrame:
     """Return measured and predicted time of every communication; see `EDGE_ERROR_COLUMNS`.
 
-    Parameters
-    ----------
-    measurements
-        Measured graphs; starts and sizes may differ.
-    model, inverse_bandwidth_s_per_byte
-        Coefficients and alpha of the prediction.
+    `measurements`: measured graphs; starts and sizes may differ. `model`,
+    `inverse_bandwidth_s_per_byte`: coefficients and alpha of the prediction.
     """
     if not measurements:
         raise InputError("there are no measurements")
@@ -104,12 +100,8 @@ def errors_by_size(
 ) -> pl.DataFrame:
     """Return errors of predicted times by number of edges, as in figure 5; see `ERROR_COLUMNS`.
 
-    Parameters
-    ----------
-    measurements
-        Measured graphs, at least one.
-    model, inverse_bandwidth_s_per_byte
-        Coefficients and alpha of the prediction.
+    `measurements`: measured graphs, at least one. `model`, `inverse_bandwidth_s_per_byte`:
+    coefficients and alpha of the prediction.
     """
     edges = errors_by_edge(measurements, model, inverse_bandwidth_s_per_byte)
     size = edges["edges"].to_numpy()
@@ -179,26 +171,16 @@ def fit(
 ) -> Calibration:
     """Fit the coefficients of the contention-graph model, and alpha, to measured times.
 
-    Parameters
-    ----------
-    measurements
-        Static-synchronous graphs, as required by `recover_penalties`.
-    coefficients
-        Names of the coefficients to fit; the others keep their values in `model`. A single
-        communication always has penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
-    fit_bandwidth
-        Fit alpha to all times. If False, alpha is the mean time per byte of single communications,
-        which is noisier but independent of the model.
-    max_edges
-        Only connected components of at most this many edges are used for the fit; `errors` includes
-        all graphs.
-    tolerance, start_tolerance
-        As for `recover_penalties`.
+    - `measurements`: static-synchronous graphs, as required by `recover_penalties`.
+    - `coefficients`: names of the coefficients to fit; the others keep their values in `model`. A
+      single communication always has penalty 1, so ``out_offset`` + ``out_weight`` is at most 1.
+    - `fit_bandwidth`: fit alpha to all times. If False, alpha is the mean time per byte of single
+      communications, which is noisier but independent of the model.
+    - `max_edges`: only connected components of at most this many edges are used for the fit;
+      `errors` includes all graphs.
+    - `tolerance`, `start_tolerance`: as for `recover_penalties`.
 
-    Returns
-    -------
-    Calibration
-        The coefficients with their uncertainty, and the remaining errors.
+    Returns the coefficients with their uncertainty, and the remaining errors.
     """
     fitted = _fitted(coefficients, model)
     recovery = recover_penalties(

@@ -54,15 +54,10 @@ class Protocol:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; every process of an MPI job calls this.
 
-    Parameters
-    ----------
-    arguments
-        Arguments of the command line; by default those of this process.
+    `arguments`: arguments of the command line; by default those of this process.
 
-    Returns
-    -------
-    int
-        Exit status: 0, or 2 after invalid input, which is reported in one line on standard error.
+    Returns the exit status: 0, or 2 after invalid input, which is reported in one line on standard
+    error.
     """
     is_first, mpi = True, None
     try:
@@ -258,20 +253,12 @@ def _run(
 class _Runner:
     """One process, which sends or receives the messages of one edge of a graph.
 
-    Parameters
-    ----------
-    mpi
-        mpi4py's MPI module.
-    active
-        Communicator of the processes of this graph.
-    world
-        Communicator of the ranks in `ends`.
-    ends
-        Sender and receiver of this process's edge.
-    edge
-        Index of the edge.
-    buffer
-        Buffer for the message.
+    - `mpi`: mpi4py's MPI module.
+    - `active`: communicator of the processes of this graph.
+    - `world`: communicator of the ranks in `ends`.
+    - `ends`: sender and receiver of this process's edge.
+    - `edge`: index of the edge.
+    - `buffer`: buffer for the message.
     """
 
     def __init__(

@@ -36,10 +36,7 @@ class HostRanks(NamedTuple):
 def machines_of(names: Sequence[str]) -> list[HostRanks]:
     """Return the machines in the order of their first process.
 
-    Parameters
-    ----------
-    names
-        Name of the machine of each rank.
+    `names`: name of the machine of each rank.
     """
     by_name: dict[str, list[int]] = {}
     for rank, name in enumerate(names):
@@ -55,17 +52,10 @@ def degrees(graph: Graph) -> Counter[int]:
 def bind(graph: Graph, machines: Sequence[HostRanks], share: bool = False) -> list[tuple[int, int]]:
     """Choose processes for the edges of a graph.
 
-    Parameters
-    ----------
-    graph
-        The graph; node i runs on the i-th machine.
-    share
-        Let nodes share machines: node i runs on machine i modulo the number of machines.
+    `graph`: the graph; node i runs on the i-th machine. `share`: let nodes share machines: node i
+    runs on machine i modulo the number of machines.
 
-    Returns
-    -------
-    list of (int, int)
-        Rank of the sending and of the receiving process of each edge; no rank occurs twice.
+    Returns the rank of the sending and of the receiving process of each edge; no rank occurs twice.
     """
     last = max(degrees(graph))
     if not share and last >= len(machines):
@@ -197,11 +187,8 @@ class GraphOptions:
 def read_graph(path: str | Path, size_bytes: int) -> Graph:
     """Read one contention graph in the format of `weft predict`; it is named after the file.
 
-    Parameters
-    ----------
-    path
-        A text file in the format of `weft.sim.flow.contention.graph_file`. Nodes are numbered in
-        the order of first occurrence.
+    `path`: a text file in the format of `weft.sim.flow.contention.graph_file`. Nodes are numbered
+    in the order of first occurrence.
     """
     graph = read_contention_graph(path)
     sizes, starts = sorted(set(graph.size_bytes)), set(graph.start_s)
@@ -222,11 +209,8 @@ def read_graph(path: str | Path, size_bytes: int) -> Graph:
 def read_graphs(path: str | Path) -> list[Graph]:
     """Read a list of contention graphs.
 
-    Parameters
-    ----------
-    path
-        A text file with one graph per line: a name, a colon and edges such as ``0->1``. Comments
-        begin with ``#``.
+    `path`: a text file with one graph per line: a name, a colon and edges such as ``0->1``.
+    Comments begin with ``#``.
     """
     graphs: dict[str, Graph] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):

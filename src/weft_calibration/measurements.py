@@ -45,13 +45,7 @@ _LARGEST = 2**62 - 1
 
 @dataclass(frozen=True, eq=False)
 class Measurement(FrozenArrays):
-    """Completion times of one contention graph whose communications start together.
-
-    Raises
-    ------
-    InputError
-        If an array has a wrong shape or value; the message names the graph.
-    """
+    """Completion times of one contention graph whose communications start together."""
 
     #: Name of the graph.
     name: str
@@ -129,12 +123,8 @@ def write_measurements(
 ) -> None:
     """Write measurements as comma-separated text, atomically.
 
-    Parameters
-    ----------
-    measurements
-        At least one measurement; all with the same statistics and different names.
-    metadata
-        Metadata of the run; each entry becomes one line of the file.
+    `measurements`: at least one measurement; all with the same statistics and different names.
+    `metadata`: metadata of the run; each entry becomes one line of the file.
     """
     if not measurements:
         raise InputError("there are no measurements to write")

@@ -196,18 +196,11 @@ def penalties_of_first_step(
 ) -> list[float]:
     """Return the penalties of one graph's edges while all of them are active.
 
-    Parameters
-    ----------
-    graph
-        Source and destination of each edge.
-    times
-        End time of each edge, relative to the time of a single communication.
-    known
-        Penalties of smaller graphs by place.
-    tolerance
-        Largest relative difference between end times that count as the end of one step.
-    name
-        Name of the graph in messages.
+    - `graph`: source and destination of each edge.
+    - `times`: end time of each edge, relative to the time of a single communication.
+    - `known`: penalties of smaller graphs by place.
+    - `tolerance`: largest relative difference between end times that count as the end of one step.
+    - `name`: name of the graph in messages.
     """
     ends = _step_ends(times, tolerance)
     sent_later = [0.0] * len(graph)
@@ -254,10 +247,7 @@ def survey(
 ) -> Survey:
     """Sort measured times by connected shape and place.
 
-    Parameters
-    ----------
-    measurements, start_tolerance, max_edges
-        As for `recover_penalties`.
+    `measurements`, `start_tolerance`, `max_edges`: as for `recover_penalties`.
     """
     if not measurements:
         raise InputError("there are no measurements")

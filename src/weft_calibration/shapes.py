@@ -24,10 +24,7 @@ _Labelled = list[tuple[int, int, int]]
 def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list[int]]:
     """Return the connected components of a graph as lists of edge numbers.
 
-    Returns
-    -------
-    list of list of int
-        Edges of each component, ascending; components are ordered by their first edge.
+    Returns edges of each component, ascending; components are ordered by their first edge.
     """
     parent: dict[int, int] = {}
 
@@ -49,10 +46,7 @@ def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list
 def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
     """Return the canonical form of a graph; only isomorphic graphs have the same form.
 
-    Parameters
-    ----------
-    sources, destinations
-        Nodes of each edge, any integers.
+    `sources`, `destinations`: nodes of each edge, any integers.
     """
     first, edges = 0, []
     for part in sorted(
@@ -72,15 +66,9 @@ def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Edg
 
     Isomorphic edges have the same place.
 
-    Parameters
-    ----------
-    sources, destinations
-        Nodes of each edge, any integers.
+    `sources`, `destinations`: nodes of each edge, any integers.
 
-    Returns
-    -------
-    list of EdgeShape
-        One place per edge, in the order of `sources`.
+    Returns one place per edge, in the order of `sources`.
     """
     result: list[EdgeShape] = [()] * len(sources)
     for component in components(sources, destinations):
@@ -123,11 +111,8 @@ def _one_edge_more(smaller: Shape) -> Iterator[Shape]:
 def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Shape]:
     """Return the connected shapes that may remain when some communications of a graph have ended.
 
-    Returns
-    -------
-    list of Shape
-        The components of the graph and of all its subgraphs, each shape once, by decreasing number
-        of edges. A graph of n edges has up to 2**n subgraphs.
+    Returns the components of the graph and of all its subgraphs, each shape once, by decreasing
+    number of edges. A graph of n edges has up to 2**n subgraphs.
     """
     result: dict[Shape, None] = {}
     waiting = [list(zip(sources, destinations, strict=True))]
@@ -150,14 +135,8 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
     Edges are drawn independently, so parallel edges occur. Nodes are numbered in the order of first
     occurrence; nodes without an edge are left out.
 
-    Parameters
-    ----------
-    edges
-        Number of edges, at least 1.
-    nodes
-        Number of nodes to draw from, at least 2.
-    seed
-        Seed of the draws, one or more numbers.
+    `edges`: number of edges, at least 1. `nodes`: number of nodes to draw from, at least 2. `seed`:
+    seed of the draws, one or more numbers.
     """
     if edges < 1 or nodes < 2 or np.min(seed) < 0:
         raise InputError(

@@ -29,12 +29,8 @@ def verdict_text(verdict: Verdict) -> Text:
 def titled_table(title: str, *groups: Iterable[str], **options: Any) -> Table:
     """Return an empty table with a title.
 
-    Parameters
-    ----------
-    groups
-        Groups of headings; the columns of successive groups are aligned left and right in turn.
-    options
-        Further options of the table.
+    `groups`: groups of headings; the columns of successive groups are aligned left and right in
+    turn. `options`: further options of the table.
     """
     table = Table(title=title, **{"box": box.SIMPLE_HEAD, "title_justify": "left", **options})
     for number, headings in enumerate(groups):
@@ -59,12 +55,7 @@ def explained(
 ) -> Iterator[Text]:
     """Yield the lines of a claim: its test, its findings, and the explanation of the result.
 
-    Parameters
-    ----------
-    where
-        Text to add after the section.
-    verdict
-        Verdict to add to the first line.
+    `where`: text to add after the section. `verdict`: verdict to add to the first line.
     """
     head = Text.assemble((claim.says, "bold"), f" ({claim.section}{where})")
     yield head if verdict is None else Text.assemble(head, ": ", verdict_text(verdict))
@@ -135,12 +126,8 @@ def findings_frame(
 ) -> pl.DataFrame:
     """Return one row per claim and basis.
 
-    Parameters
-    ----------
-    columns
-        Columns of the frame; each must be one that this function can fill.
-    basis, mean
-        Names of two columns: the basis, and the mean of the deciding comparison.
+    `columns`: columns of the frame; each must be one that this function can fill. `basis`, `mean`:
+    names of two columns: the basis, and the mean of the deciding comparison.
     """
     rows = []
     for claim in claims:

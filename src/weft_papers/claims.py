@@ -261,15 +261,9 @@ def explained_choices(
 ) -> Callable[[Any, Mapping[Any, ClaimFinding]], str]:
     """Return a comment that explains a result and lists the choices with another verdict.
 
-    Parameters
-    ----------
-    fails
-        Explanation if the claim does not hold with the first choice.
-    always
-        Explanation of any result, or a function of the evidence, which is left out if some
-        measurements are missing.
-    undecided
-        Whether `fails` also explains why the claim is undecided or cannot be told.
+    `fails`: explanation if the claim does not hold with the first choice. `always`: explanation of
+    any result, or a function of the evidence, which is left out if some measurements are missing.
+    `undecided`: whether `fails` also explains why the claim is undecided or cannot be told.
     """
 
     def comment(evidence: Any, findings: Mapping[Any, ClaimFinding]) -> str:

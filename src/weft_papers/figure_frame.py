@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 def framed(title: str, notes: str, size: tuple[float, float], strip: float) -> Figure:
     """Return a figure without panels, drawn without a display.
 
-    Parameters
-    ----------
-    notes
-        Line under the figure: the parameters of the study.
-    size
-        Width and height in inches.
-    strip
-        Part of the height that is left free below the panels, for the note and a legend.
+    `notes`: line under the figure: the parameters of the study. `size`: width and height in inches.
+    `strip`: part of the height that is left free below the panels, for the note and a legend.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

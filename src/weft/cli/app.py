@@ -151,12 +151,8 @@ def program(
 ) -> cyclopts.App:
     """Return the program, with the help of the commands that a command line names.
 
-    Parameters
-    ----------
-    words
-        The command line. Commands that it does not name have one line of help and are not imported.
-    known
-        Its commands; by default, all.
+    `words`: the command line. Commands that it does not name have one line of help and are not
+    imported. `known`: its commands; by default, all.
     """
     known = commands() if known is None else known
     # The list of commands needs no Markdown, which is slow to import.
@@ -197,10 +193,8 @@ def attached(words: Sequence[str]) -> list[str]:
 def run(words: Sequence[str]) -> int:
     """Run one command.
 
-    Returns
-    -------
-    int
-        Exit status of the command, by default 0; 2 on bad input, with one line on standard error.
+    Returns the exit status of the command, by default 0; 2 on bad input, with one line on standard
+    error.
     """
     warnings.showwarning = _show_warning
     flags, words = split_flags(words)

@@ -107,13 +107,9 @@ def table_width(columns: Iterable[int]) -> int:
 def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
     """Print a message when kernels take long to compile, and at the end the compilation time.
 
-    Parameters
-    ----------
-    of_workers
-        The largest kernel that worker processes run. If it is not in the kernel cache, the message
-        is printed before they start.
-    kind
-        Key of `weft.cli.warmup.PARTS`: kernels that helper processes compile if the cache is empty.
+    `of_workers`: the largest kernel that worker processes run. If it is not in the kernel cache,
+    the message is printed before they start. `kind`: key of `weft.cli.warmup.PARTS`: kernels that
+    helper processes compile if the cache is empty.
     """
     from numba.core import event
 
@@ -189,10 +185,8 @@ class _CompileWatch:
 def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
     """Refuse output files that cannot be written, before any work is done.
 
-    Parameters
-    ----------
-    given
-        Name of each option, its file or None, and the allowed suffixes (none if all are allowed).
+    `given`: name of each option, its file or None, and the allowed suffixes (none if all are
+    allowed).
     """
     taken: dict[Path, str] = {}
     for option, name, suffixes in given:
@@ -225,10 +219,7 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
 def check_folder(option: str, name: str | Path | None) -> None:
     """Refuse an output folder that cannot be created or written to.
 
-    Parameters
-    ----------
-    name
-        The folder or None; a missing folder is created later.
+    `name`: the folder or None; a missing folder is created later.
     """
     if name is None:
         return

@@ -17,15 +17,10 @@ ENDED = {signal.SIGINT: (130, b"weft: interrupted\n"), signal.SIGTERM: (143, b"w
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Parameters
-    ----------
-    arguments
-        Words of the command line; by default, the arguments of this process.
+    `arguments`: words of the command line; by default, the arguments of this process.
 
-    Returns
-    -------
-    int
-        Exit status of the command, by default 0; 2 on bad input, with one line on standard error.
+    Returns the exit status of the command, by default 0; 2 on bad input, with one line on standard
+    error.
     """
     # Imports take most of the time of a short command, and there is nothing to clean up yet.
     with _left_at_once() if arguments is None else nullcontext():

@@ -27,12 +27,7 @@ def given(flag: str) -> bool:
 def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
     """Separate the flags from a command line; words after ``--`` belong to another program.
 
-    Returns
-    -------
-    set of str
-        Given flags.
-    list of str
-        Other words.
+    Returns the given flags, and the other words.
     """
     own = words[: words.index("--")] if "--" in words else words
     given = {word for word in own if word in FLAGS}
@@ -43,11 +38,8 @@ def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
 def output_by(flags: set[str]) -> Iterator[None]:
     """Run a command with flags; with ``--json``, print its results at the end.
 
-    Parameters
-    ----------
-    flags
-        Flags of `FLAGS`. ``--json`` drops all other standard output and ``--quiet`` all standard
-        error.
+    `flags`: flags of `FLAGS`. ``--json`` drops all other standard output and ``--quiet`` all
+    standard error.
     """
     _given.update(flags)
     _results.clear()
@@ -69,11 +61,8 @@ def output_by(flags: set[str]) -> Iterator[None]:
 def emit(**results: Any) -> None:
     """Add results to the JSON output, if ``--json`` is given.
 
-    Parameters
-    ----------
-    **results
-        Frames, dataclasses, mappings, lists and plain values, by name. A function without
-        arguments is called only with ``--json``.
+    `**results`: frames, dataclasses, mappings, lists and plain values, by name. A function without
+    arguments is called only with ``--json``.
     """
     if given("--json"):
         for name, value in results.items():

@@ -175,13 +175,7 @@ def _with_lmc(fabric: Fabric, routes: Routes, lmc: int) -> Routes:
 
 
 def _check_lids(fabric: Fabric, names: tuple[str, ...]) -> None:
-    """Before routing, refuse LMCs that need too many LIDs, unless an engine has no fixed LMC.
-
-    Raises
-    ------
-    NotApplicable
-        If even the lowest LMC needs too many LIDs.
-    """
+    """Before routing, refuse LMCs that need too many LIDs, unless an engine has no fixed LMC."""
     lmcs = []
     for name in names:
         entry, given = _engines.parse(name)

@@ -69,10 +69,7 @@ def _usual(kind: Any) -> Any:
 def options_of(name: str, settings: Iterable[Setting]) -> Any:
     """Return a class of options for a command, with one option for each setting.
 
-    Parameters
-    ----------
-    settings
-        The settings; settings without a flag are left out.
+    `settings`: the settings; settings without a flag are left out.
     """
     items = {item.flag[2:].replace("-", "_"): item for item in settings if item.flag}
     options = [(name, *_option(item)) for name, item in items.items()]

@@ -118,19 +118,12 @@ def show_runs(
 ) -> None:
     """Print a row for each run, and lines about all runs of an engine or routing.
 
-    Parameters
-    ----------
-    frame
-        Frame with the columns ``engine``, ``policy``, ``routing``, ``load``, ``status``,
-        ``reason`` and ``offered_load``.
-    heads
-        Columns of numbers; one with remarks follows.
-    cells
-        Function from a run with a result to its cells.
-    bad
-        Function from a run to whether its row is red.
-    summary
-        Function from the runs of an engine or routing to lines.
+    - `frame`: frame with the columns ``engine``, ``policy``, ``routing``, ``load``, ``status``,
+      ``reason`` and ``offered_load``.
+    - `heads`: columns of numbers; one with remarks follows.
+    - `cells`: function from a run with a result to its cells.
+    - `bad`: function from a run to whether its row is red.
+    - `summary`: function from the runs of an engine or routing to lines.
     """
     table = Table(title=title, title_justify="left")
     several = len({heading(row) for row in frame.iter_rows(named=True)}) > 1

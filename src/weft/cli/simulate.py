@@ -125,10 +125,7 @@ def simulate_command(
 def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
     """Refuse output that cannot be written, before any run starts.
 
-    Parameters
-    ----------
-    named
-        Key of the output -> option, or key of the experiment file, that names it.
+    `named`: key of the output -> option, or key of the experiment file, that names it.
     """
     output = experiment.output
     check_folder(named["folder"], output.folder)
@@ -232,13 +229,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
 
 
 def _not_done(experiment: Experiment, stage: ExperimentStage, done: int) -> list[Outcome]:
-    """Return outcomes of the unfinished runs after an interrupt; the first may have started.
-
-    Parameters
-    ----------
-    done
-        Number of runs that have outcomes.
-    """
+    """Return outcomes of the unfinished runs after an interrupt; the first may have started."""
     word, _ = ended_by()
     return [
         Outcome(run, "stopped", f"{word}, {stage.where()}; there is no result")

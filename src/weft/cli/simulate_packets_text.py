@@ -30,10 +30,7 @@ _Form = Callable[[Any], str]
 def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.DataFrame]) -> None:
     """Print busiest links and queues, reordering, conservation, hot spots and traced messages.
 
-    Parameters
-    ----------
-    frames
-        Tables of the run: `links`, `queues` and, if messages are traced, `hops`.
+    `frames`: tables of the run: `links`, `queues` and, if messages are traced, `hops`.
     """
     links = frames["links"].filter(pl.col("packets") > 0)
     if not len(links):

@@ -122,10 +122,7 @@ _UNITS = {
 def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> None:
     """Print the settings, a table of the runs, and the details of a single run.
 
-    Parameters
-    ----------
-    outcomes
-        Outcomes of its runs, at least one with a result.
+    `outcomes`: outcomes of its runs, at least one with a result.
     """
     for line in _settings(experiment):
         out.print(escape(line), soft_wrap=True)

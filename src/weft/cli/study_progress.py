@@ -99,15 +99,7 @@ def watch(folder: Path) -> bool:
 
     Nothing is written, so that any number of terminals may watch.
 
-    Returns
-    -------
-    bool
-        Whether the processes have ended as they should.
-
-    Raises
-    ------
-    StoreError
-        If there is no store.
+    Returns whether the processes have ended as they should.
     """
     Store(folder).close()
     with Display(0.0) as display:

@@ -193,10 +193,7 @@ def _time(value: float | None) -> str:
 def show(frame: pl.DataFrame, out: Console) -> None:
     """Print a sweep: its settings, a row for each load, and the saturation of each engine.
 
-    Parameters
-    ----------
-    frame
-        Frame of `SWEEP_COLUMNS`.
+    `frame`: frame of `SWEEP_COLUMNS`.
     """
     first = frame.row(0, named=True)
     out.print(
@@ -246,10 +243,7 @@ def _summary(part: pl.DataFrame) -> Iterator[str]:
 def show_saturation(frame: pl.DataFrame, out: Console) -> None:
     """Print the saturation of engines and policies.
 
-    Parameters
-    ----------
-    frame
-        Frame of `SATURATION_COLUMNS`.
+    `frame`: frame of `SATURATION_COLUMNS`.
     """
     table = Table(title="Saturation", title_justify="left")
     table.add_column("engine", overflow="fold")

@@ -239,12 +239,7 @@ def _time(value: float | None) -> str:
 def show(rows: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None:
     """Print the best machines, then a table with a row for each machine, then failures.
 
-    Parameters
-    ----------
-    rows
-        Rows of `RUN_COLUMNS`.
-    currency
-        Currency of the prices, empty without prices.
+    `rows`: rows of `RUN_COLUMNS`. `currency`: currency of the prices, empty without prices.
     """
     done = [row for row in rows if row["status"] == "complete"]
     for line in answers(done, currency):
@@ -271,12 +266,8 @@ def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
     """Yield a line for each question: which machine is cheapest, fastest, and fastest for its cost.
 
-    Parameters
-    ----------
-    done
-        Complete rows of `RUN_COLUMNS`.
-    currency
-        Currency of the prices, empty without prices.
+    `done`: complete rows of `RUN_COLUMNS`. `currency`: currency of the prices, empty without
+    prices.
     """
     workloads = list(dict.fromkeys(row["workload"] for row in done if row["workload"]))
     price, unit = ("cost", currency) if currency else ("switches", "switch")

@@ -26,12 +26,8 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max) -> int:
     """Check a whole number and return it as int.
 
-    Parameters
-    ----------
-    value
-        A Python or NumPy integer; bools, floats and texts are refused.
-    what
-        Name of the value in messages.
+    `value`: a Python or NumPy integer; bools, floats and texts are refused. `what`: name of the
+    value in messages.
     """
     try:
         if isinstance(value, bool | np.bool_):
@@ -85,25 +81,15 @@ def whole_numbers(
 ) -> NDArray[np.int64]:
     """Check an array of whole numbers.
 
-    Parameters
-    ----------
-    values
-        Integers of any width, as an array or as nested lists; bools and floats are refused.
-    what
-        Name of the values in messages, in the plural.
-    shape
-        Length of each axis, None for any length. If `shape` itself is None, a single number and
-        arrays of all shapes are accepted and returned as a one-dimensional array.
-    each
-        Length of the returned array, in place of `shape`; if `values` is a single number, it is
-        repeated.
-    of
-        Objects that the values identify, for messages: ``"hosts of torus:4x4"``.
+    - `values`: integers of any width, as an array or as nested lists; bools and floats are refused.
+    - `what`: name of the values in messages, in the plural.
+    - `shape`: length of each axis, None for any length. If `shape` itself is None, a single number
+      and arrays of all shapes are accepted and returned as a one-dimensional array.
+    - `each`: length of the returned array, in place of `shape`; if `values` is a single number, it
+      is repeated.
+    - `of`: objects that the values identify, for messages: ``"hosts of torus:4x4"``.
 
-    Returns
-    -------
-    ndarray
-        int64, of the shape that `shape` or `each` demands.
+    The shape of the result is the one that `shape` or `each` demands.
     """
     array = any_numbers(values, what, "iu", shape, each)
     if array.size and not low <= (least := int(array.min())) <= (most := int(array.max())) <= high:
@@ -232,19 +218,8 @@ def available_bytes() -> int | None:
 def need_memory(needed: int, what: str, instead: str) -> None:
     """Refuse a computation that needs more memory than is available, before it starts.
 
-    Parameters
-    ----------
-    needed
-        Number of bytes.
-    what
-        Object that needs the memory, with its size: ``"distances of 70,000 switches"``.
-    instead
-        End of the message: what to do instead.
-
-    Raises
-    ------
-    NotApplicable
-        If less memory is available; the message gives both sizes.
+    `needed`: number of bytes. `what`: object that needs the memory, with its size: ``"distances of
+    70,000 switches"``. `instead`: end of the message: what to do instead.
     """
     free = available_bytes() if needed > 2**28 else None
     if free is not None and needed > free:

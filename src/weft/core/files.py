@@ -108,12 +108,8 @@ def files_in_spec(spec: str, is_file: Callable[[str], bool]) -> Iterator[tuple[i
     A name has a full stop or a slash, or an option in front that takes a file, so that no other
     value is taken for one. Of several possible names, as in ``paths=a,b.txt``, it is the longest.
 
-    Parameters
-    ----------
-    spec
-        Text such as ``file:lfts_file=tables.dump,lmc=1``.
-    is_file
-        Function that returns whether a name is that of a file.
+    `spec`: text such as ``file:lfts_file=tables.dump,lmc=1``. `is_file`: function that returns
+    whether a name is that of a file.
     """
     ends = [match.start() for match in _AROUND.finditer(spec)]
     done = 0
@@ -136,12 +132,8 @@ def names_file(option: str, needs: str = "") -> bool:
 def renamed_spec(spec: str, find: Callable[[str], str | None]) -> str:
     """Return a spec with other names of its files.
 
-    Parameters
-    ----------
-    spec
-        Text such as ``file:lfts_file=tables.dump,lmc=1``.
-    find
-        Function that returns the new name of a file, or None if a text is no name of a file.
+    `spec`: text such as ``file:lfts_file=tables.dump,lmc=1``. `find`: function that returns the new
+    name of a file, or None if a text is no name of a file.
     """
     from weft.core.words import quoted  # imported late: `weft store ls` needs no NumPy
 
@@ -156,11 +148,8 @@ def renamed_spec(spec: str, find: Callable[[str], str | None]) -> str:
 def named_by(name: str, path: Path) -> Path:
     """Return the path of a file that a list of files names.
 
-    Parameters
-    ----------
-    path
-        The list, or a folder: relative names are searched beside it or in it, then in the working
-        folder.
+    `path`: the list, or a folder: relative names are searched beside it or in it, then in the
+    working folder.
     """
     beside = (path if path.is_dir() else path.parent) / name
     return beside if file_exists(beside) else Path(name)
@@ -178,11 +167,6 @@ def listed_files(path: Path) -> list[Path]:
     """Return the existing files that a list of files names, one per line.
 
     A file is a list if its first line, apart from empty lines and comments, names a file.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
     """
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)

@@ -89,32 +89,19 @@ def run_all(
 ) -> tuple[list[Result | None], bool]:
     """Run every task, in this process or in several worker processes.
 
-    Parameters
-    ----------
-    run
-        Function that runs a task. An interrupt takes effect between tasks and when `run` calls
-        `watch`, so `run` should call it several times a second.
-    shared
-        Data of all runs; each process receives it once.
-    tasks
-        Independent tasks; cores are balanced best if the longest tasks come first.
-    processes
-        Number of processes; if it is 1, this process runs the tasks. Workers ignore SIGINT, which
-        a terminal sends to all processes. The task of a worker that dies is tried again.
-    done
-        Function to call with the number of finished tasks and of all tasks; the first call is
-        before any task has finished.
+    - `run`: function that runs a task. An interrupt takes effect between tasks and when `run` calls
+      `watch`, so `run` should call it several times a second.
+    - `shared`: data of all runs; each process receives it once.
+    - `tasks`: independent tasks; cores are balanced best if the longest tasks come first.
+    - `processes`: number of processes; if it is 1, this process runs the tasks. Workers ignore
+      SIGINT, which a terminal sends to all processes. The task of a worker that dies is tried
+      again.
+    - `done`: function to call with the number of finished tasks and of all tasks; the first call is
+      before any task has finished.
 
-    Returns
-    -------
-    list
-        Result of each task, in order; None for tasks that an interrupt prevented.
-    bool
-        Whether all tasks ran; False after a KeyboardInterrupt. In both cases all workers have
-        ended.
+    Returns the result of each task in order, None for tasks that an interrupt prevented; and
+    whether all tasks ran. In both cases all workers have ended.
 
-    Notes
-    -----
     An exception of a task is raised here and ends the other tasks.
     """
     results: list[Result | None] = [None] * len(tasks)
@@ -192,16 +179,9 @@ class Workers:
 
     No lock is shared, so that the death of a worker at any instant leaves the others working.
 
-    Parameters
-    ----------
-    run
-        Function of a module; see `RunTask`.
-    shared
-        Data of all tasks; each process receives it once.
-    processes
-        Number of processes.
-    limit_s, limit_bytes
-        Time and resident memory after which a task is ended with its process; None for no limit.
+    `run`: function of a module; see `RunTask`. `shared`: data of all tasks; each process receives
+    it once. `limit_s`, `limit_bytes`: time and resident memory after which a task is ended with its
+    process; None for no limit.
     """
 
     def __init__(
@@ -239,12 +219,8 @@ class Workers:
     ) -> Iterator[Ended]:
         """Run tasks, and yield the end of each as soon as it is known.
 
-        Parameters
-        ----------
-        tasks
-            Number and data of each task; read only as workers become free.
-        tick
-            Function to call several times a second.
+        `tasks`: number and data of each task; read only as workers become free. `tick`: function to
+        call several times a second.
         """
         waiting: deque[int] = deque()
         data: dict[int, bytes] = {}

@@ -165,13 +165,8 @@ def known_fields(
 ) -> None:
     """Refuse unknown names of settings.
 
-    Parameters
-    ----------
-    whose
-        Owner of the settings, for messages: ``"the flow level"``.
-    elsewhere
-        Function from a name to a text about another owner of this setting; an empty text if there
-        is none.
+    `whose`: owner of the settings, for messages: ``"the flow level"``. `elsewhere`: function from a
+    name to a text about another owner of this setting; an empty text if there is none.
     """
     names = [item.field for item in known]
     for name in given:
@@ -188,10 +183,7 @@ def known_fields(
 def document(function: Any, *kinds: type, without: Iterable[str] = ()) -> None:
     """Put settings into the signature and docstring of a function that takes them as ``**options``.
 
-    Parameters
-    ----------
-    without
-        Fields that the function does not take.
+    `without`: fields that the function does not take.
     """
     own = inspect.signature(function)
     parameters = [each for name, each in own.parameters.items() if name != "options"]
@@ -233,12 +225,8 @@ def _truth(value: Any) -> Any:
 def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
     """Return a function that converts texts ``NAME=VALUE`` of a command line to a mapping.
 
-    Parameters
-    ----------
-    text_is
-        Form of a text, for messages: ``"node[port]=RATE, such as leaf2[21]=1xHDR"``.
-    last
-        Split at the last equals sign, not at the first.
+    `text_is`: form of a text, for messages: ``"node[port]=RATE, such as leaf2[21]=1xHDR"``. `last`:
+    split at the last equals sign, not at the first.
     """
 
     def parse(given: Any) -> Any:
@@ -262,12 +250,8 @@ def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
 def parse_words(words: Iterable[str], known: Mapping[str, Setting], example: str) -> dict[str, str]:
     """Parse settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
 
-    Parameters
-    ----------
-    known
-        Key -> setting. Values of a setting with a list may contain commas.
-    example
-        A setting and its value, for messages.
+    `known`: key -> setting. Values of a setting with a list may contain commas. `example`: a
+    setting and its value, for messages.
     """
     parsed: dict[str, str] = {}
     names = ", ".join(known)

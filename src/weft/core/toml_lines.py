@@ -25,16 +25,10 @@ _SCALAR = re.compile(r"\d{4}-\d\d-\d\d [\d:.Z+-]+|[^\s,\]}#]+")
 def line_of(text: str, path: KeyPath) -> int | None:
     """Return the line of a key or of an item of a list, counting from 1.
 
-    Parameters
-    ----------
-    path
-        Path of the key. If the key is not in the file, the line of the longest known part of its
-        path is returned.
+    `path`: path of the key. If the key is not in the file, the line of the longest known part of
+    its path is returned.
 
-    Returns
-    -------
-    int or None
-        None if no part of the path is in the file.
+    Returns None if no part of the path is in the file.
     """
     lines = _lines(text)
     for length in range(len(path), 0, -1):

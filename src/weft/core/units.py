@@ -70,10 +70,7 @@ def rate_gbps(code: int) -> float:
 def parse_rate(value: str | float) -> tuple[float, int]:
     """Return a rate in Gb/s and its index in `RATE_NAMES` (0 if it has no name).
 
-    Parameters
-    ----------
-    value
-        ``"4xHDR"``, ``"HDR"``, or a number of Gb/s.
+    `value`: ``"4xHDR"``, ``"HDR"``, or a number of Gb/s.
     """
     if isinstance(value, str):
         try:
@@ -104,11 +101,6 @@ def parse_bytes(value: object) -> int:
 
     ``k m g t`` alone are powers of 1,024, as in benchmarks; ``kB MB GB TB`` are powers of 1,000 and
     ``KiB MiB GiB TiB`` powers of 1,024, in upper or lower case.
-
-    Raises
-    ------
-    ValueError
-        If the value is not a size, is negative, is not a whole number of bytes, or is above 2^56.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 64KiB")
@@ -135,10 +127,7 @@ def parse_bytes(value: object) -> int:
 def parse_duration_ns(value: object) -> float:
     """Parse a duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
 
-    Raises
-    ------
-    ValueError
-        If the value is not a duration, is negative or is not finite.
+    Raises `ValueError` if the value is not a duration, is negative or is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 10us")
@@ -159,13 +148,7 @@ def parse_duration_ns(value: object) -> float:
 
 
 def parse_count(value: object) -> int | str:
-    """Parse a number of things, ``3``, or a share of them as a text, ``2%``.
-
-    Raises
-    ------
-    ValueError
-        If the value is neither.
-    """
+    """Parse a number of things, ``3``, or a share of them as a text, ``2%``."""
     if isinstance(value, float | np.integer | np.floating) and float(value).is_integer():
         value = int(float(value))  # 2.0, or an integer of NumPy
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""

@@ -70,11 +70,8 @@ def unquoted(text: str) -> str:
 def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterator[str]:
     """Split a text at separators outside quotes; quotes are kept.
 
-    Parameters
-    ----------
-    opening
-        A quote opens at the start of the text and after one of these characters or of
-        `separators`, with or without spaces between; elsewhere it is an ordinary character.
+    `opening`: a quote opens at the start of the text and after one of these characters or of
+    `separators`, with or without spaces between; elsewhere it is an ordinary character.
     """
     start = at = 0
     opens = True

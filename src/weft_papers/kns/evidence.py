@@ -329,14 +329,9 @@ def ratios(
 ) -> Conditions:
     """Return conditions on the ratios of one routing to another with the same placement.
 
-    Parameters
-    ----------
-    pairs, metrics, placements
-        The values, in the order of metrics, pairs and placements.
-    claimed
-        Key of `_RANGES`.
-    by
-        Smallest difference that counts; by default that of the choice.
+    `pairs`, `metrics`, `placements`: the values, in the order of metrics, pairs and placements.
+    `claimed`: key of `_RANGES`. `by`: smallest difference that counts; by default that of the
+    choice.
     """
     ends = [
         (metric, (*one, placed), (*other, placed))

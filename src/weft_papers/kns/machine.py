@@ -102,10 +102,8 @@ DUMPED: Mapping[str, str] = {
 def unpacked(dump: str) -> tuple[list[str], list[str]]:
     """Return the ports and service levels of a dump, one digit each.
 
-    Returns
-    -------
-    Output ports, one line per host with one digit per switch; service levels, one line per switch
-    with hosts and one digit per destination host.
+    Returns output ports, one line per host with one digit per switch; service levels, one line per
+    switch with hosts and one digit per destination host.
     """
     ports, levels = zlib.decompress(b85decode(dump)).decode().split("\n\n")
     return ports.split("\n"), levels.split("\n")
@@ -246,10 +244,7 @@ def fabric(network: str) -> Fabric:
 def longest_latency_us(network: str, size_bytes: int = 8) -> float:
     """Return the zero-load latency of a message whose path visits every switch once.
 
-    Parameters
-    ----------
-    size_bytes
-        Payload in bytes, at most that of one packet.
+    `size_bytes`: payload in bytes, at most that of one packet.
     """
     built, parts = fabric(network), hardware(network)
     latency = built.num_switches * parts.switch_latency_ns
@@ -262,15 +257,11 @@ def longest_latency_us(network: str, size_bytes: int = 8) -> float:
 def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoutes:
     """Return the routes of a network by an engine.
 
-    Parameters
-    ----------
-    network, engine
-        Name of the network, and label of one of its engines.
-    engines
-        ``opensm``: tables and lanes of OpenSM 3.3.23 (`updn` and `dfsssp` are recomputed with equal
-        entries, `lash` is from a dump, `ftree` and `hdor` are the same in weft; OpenSM's `dfsssp`
-        draws the lane of each path, here with a fixed seed). ``weft``: tables and lanes of weft's
-        engines, which balance the cables better and use fewer lanes.
+    `network`, `engine`: name of the network, and label of one of its engines. `engines`:
+    ``opensm``: tables and lanes of OpenSM 3.3.23 (`updn` and `dfsssp` are recomputed with equal
+    entries, `lash` is from a dump, `ftree` and `hdor` are the same in weft; OpenSM's `dfsssp` draws
+    the lane of each path, here with a fixed seed). ``weft``: tables and lanes of weft's engines,
+    which balance the cables better and use fewer lanes.
     """
     built = fabric(network)
     if engines == "opensm" and engine == "lash" and network in DUMPED:
@@ -294,12 +285,8 @@ def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0)
     The paths of a split lane are distributed at random over the resulting lanes. This cannot create
     a credit loop, because each resulting lane has a subset of the paths.
 
-    Parameters
-    ----------
-    fabric, routes
-        The fabric and its routes, in which SL i must be VL i.
-    seed
-        Seed of the random choices. OpenSM makes a new choice for every path query.
+    `fabric`, `routes`: the fabric and its routes, in which SL i must be VL i. `seed`: seed of the
+    random choices. OpenSM makes a new choice for every path query.
     """
     rows, ends = fabric.graph.num_rows, fabric.num_destinations
     base = np.broadcast_to(routes.sl, (rows, ends)).astype(np.int64)
@@ -374,12 +361,8 @@ def hosts_of(
 ) -> NDArray[np.int32]:
     """Return the host of each rank: in order, or each rank on a random core of the cluster.
 
-    Parameters
-    ----------
-    network
-        Name of the network; its hosts are ordered by their coordinates.
-    placement
-        ``linear`` fills node by node. ``random`` is drawn with `seed`, the same for every run.
+    `network`: name of the network; its hosts are ordered by their coordinates. `placement`:
+    ``linear`` fills node by node. ``random`` is drawn with `seed`, the same for every run.
     """
     spec = "linear" if placement == "linear" else f"random:seed={seed},over=seats"
     return place(

@@ -103,19 +103,14 @@ def study_runs(
 ) -> tuple[KnsRun, ...]:
     """Return every run of the study, in the order of its tables.
 
-    Parameters
-    ----------
-    seeds
-        Seeds of random placements. Only the first is used if the benchmark does not depend on the
-        placement, and for networks and engines that the paper did not measure.
-    beyond
-        Whether to add the paper's future work, with the first number of ranks and the headline
-        order of cables, but without ping-pong bandwidth, which takes long and is the same on all
-        networks.
-    choices
-        Whether to vary the parameters that the paper leaves open; otherwise only the headline
-        choice is run. Unless `full`, all orders of the cables are run only for the first number
-        of ranks.
+    - `seeds`: seeds of random placements. Only the first is used if the benchmark does not depend
+      on the placement, and for networks and engines that the paper did not measure.
+    - `beyond`: whether to add the paper's future work, with the first number of ranks and the
+      headline order of cables, but without ping-pong bandwidth, which takes long and is the same on
+      all networks.
+    - `choices`: whether to vary the parameters that the paper leaves open; otherwise only the
+      headline choice is run. Unless `full`, all orders of the cables are run only for the first
+      number of ranks.
     """
     runs: list[KnsRun] = []
     for ranks in ranks_per_node:

@@ -369,12 +369,8 @@ def traffic(
 
     The pairs are those that the published program draws from Python's generator.
 
-    Parameters
-    ----------
-    k, flows
-        Size of the fat tree, and number of flows.
-    before
-        Sizes whose traffic is drawn first, as in a sweep over k.
+    `k`, `flows`: size of the fat tree, and number of flows. `before`: sizes whose traffic is drawn
+    first, as in a sweep over k.
     """
     hosts = _hosts_by_name(k)
     pairs, _ = _drawn((*before, k), flows, seed)

@@ -55,18 +55,10 @@ def _fabric(radix: int) -> Fabric:
 def traffic(hosts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
     """Draw random flows and divide them into applications.
 
-    Parameters
-    ----------
-    hosts
-        Number of hosts, of which `UTILIZATION` send to as many random ones, one flow each.
+    `hosts`: number of hosts, of which `UTILIZATION` send to as many random ones, one flow each.
 
-    Returns
-    -------
-    sources, destinations
-        int64 [flows]: hosts.
-    start
-        int64 [applications + 1]: first flow of each application, in the order of their arrival.
-        Each flow begins a new application with probability 1 / `FLOWS`.
+    Returns int64 [flows] twice; and int64 [applications + 1], the first flow of each application in
+    the order of their arrival. Each flow begins a new application with probability 1 / `FLOWS`.
     """
     random = np.random.default_rng([seed, hosts])
     count = round(UTILIZATION * hosts)

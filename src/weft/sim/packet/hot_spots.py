@@ -328,8 +328,8 @@ def summed_trees(
     """Return the congestion trees of several snapshots, merged by root, largest weight first.
 
     `numbers`: numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
-    previous snapshot of the list. Number of the first snapshot of the interval. The first listed
-    snapshot is weighted by the time since the snapshot before `first`.
+    previous snapshot of the list, the first one by the time since the snapshot before `first`,
+    which is the first of the interval.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
     before = time[first - 1] if first else 0.0
