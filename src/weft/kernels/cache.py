@@ -58,17 +58,9 @@ _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisT
 def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **options: Any) -> Any:
     """Compile with `numba.njit`; with `cache=True`, never load code compiled from other sources.
 
-    Parameters
-    ----------
-    function
-        The kernel, if the decorator is used without parentheses.
-    cache
-        Whether to keep compiled code on disk.
-    exact
-        Whether calls by other kernels compile a version for each constant and each width of
-        integers, instead of one version for int64.
-    **options
-        Options of `numba.njit`.
+    `function`: the kernel, if the decorator is used without parentheses. `cache`: whether to keep
+    compiled code on disk. `exact`: whether calls by other kernels compile a version for each
+    constant and each width of integers, instead of one version for int64.
     """
 
     def compiled(kernel: Any) -> Any:
@@ -144,10 +136,7 @@ class KernelCache:
     versions of a kernel, so any number of processes, also of different versions of the sources, may
     read and write.
 
-    Parameters
-    ----------
-    kernel
-        Numba's dispatcher.
+    `kernel`: Numba's dispatcher.
     """
 
     def __init__(self, kernel: Any):
@@ -318,20 +307,9 @@ def fingerprint(kernel: Any) -> str:
     That is the code of the kernel and of every function that it calls, directly or not, with their
     options, defaults and closures, the constants that they read, and the versions of the libraries.
 
-    Parameters
-    ----------
-    kernel
-        Numba's dispatcher.
+    `kernel`: Numba's dispatcher. Returns 16 hexadecimal digits.
 
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Raises
-    ------
-    TypeError
-        If a kernel reads a value whose changes cannot be detected.
+    Raises `TypeError` if a kernel reads a value whose changes cannot be detected.
     """
     reached = {id(kernel)}
     waiting, lines = [kernel], []

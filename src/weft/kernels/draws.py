@@ -10,14 +10,8 @@ from weft.kernels.hashing import splitmix64
 def uniforms(seed, streams, counts, out):
     """Write number `counts[i]` of stream `streams[i]`, uniform on [0, 1), into `out`.
 
-    Parameters
-    ----------
-    seed
-        uint64.
-    streams, counts
-        int64 [draws]: stream of each number, and index of the number in the stream.
-    out
-        float64 [draws], written.
+    `seed`, uint64. `streams`, `counts`, int64 [draws]: stream of each number, and index of the
+    number in the stream. `out`, float64 [draws], written.
     """
     base = splitmix64(seed)
     for i in range(len(streams)):

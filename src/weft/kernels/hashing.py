@@ -26,14 +26,7 @@ CRC32_TABLE = _crc32_table()
 def splitmix64(state):
     """Return the output of SplitMix64 for a state: a bijective mix of all 64 bits.
 
-    Parameters
-    ----------
-    state
-        Integer, taken as uint64.
-
-    Returns
-    -------
-    uint64
+    `state`: integer, taken as uint64. Returns uint64.
     """
     z = np.uint64(state) + GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -47,18 +40,8 @@ def crc32_bytes(register, value, count):
 
     The CRC of a message is ``~crc32_bytes(~seed, message)``, as zlib's ``crc32(message, seed)``.
 
-    Parameters
-    ----------
-    register
-        uint32.
-    value
-        Integer, taken as uint64.
-    count
-        Number of low bytes of the value to use, at most 8.
-
-    Returns
-    -------
-    uint32
+    `register`, uint32. `value`: integer, taken as uint64. `count`: number of low bytes of the value
+    to use, at most 8. Returns uint32.
     """
     register = np.uint32(register)
     for position in range(count - 1, -1, -1):
@@ -71,16 +54,8 @@ def crc32_bytes(register, value, count):
 def five_tuple_prefix(source_ip, destination_ip, protocol):
     """Return the CRC-32 register, with seed 0, after the constant fields of a flow's five-tuple.
 
-    Parameters
-    ----------
-    source_ip, destination_ip
-        Addresses of 4 bytes, as integers.
-    protocol
-        1 byte, as an integer.
-
-    Returns
-    -------
-    uint32
+    `source_ip`, `destination_ip`: addresses of 4 bytes, as integers. `protocol`: 1 byte, as an
+    integer. Returns uint32.
     """
     register = np.uint32(0xFFFFFFFF)
     register = crc32_bytes(register, source_ip, 4)
@@ -92,16 +67,8 @@ def five_tuple_prefix(source_ip, destination_ip, protocol):
 def five_tuple_crc32(prefix, source_port, destination_port):
     """Return the CRC-32 of a five-tuple.
 
-    Parameters
-    ----------
-    prefix
-        uint32: register from `five_tuple_prefix`.
-    source_port, destination_port
-        UDP or TCP ports of 2 bytes, as integers.
-
-    Returns
-    -------
-    uint32
+    `prefix`, uint32: register from `five_tuple_prefix`. `source_port`, `destination_port`: UDP or
+    TCP ports of 2 bytes, as integers. Returns uint32.
     """
     register = crc32_bytes(prefix, source_port, 2)
     return np.uint32(~crc32_bytes(register, destination_port, 2))

@@ -16,10 +16,7 @@ def lean_njit(**options: Any) -> Any:
     these operations; without them, the flow level is three times as fast. Such a function must not
     create arrays, only read and write its arguments.
 
-    Parameters
-    ----------
-    **options
-        Options of `njit`; compiled code is cached.
+    `**options`: options of `njit`; compiled code is cached.
     """
     try:
         return njit(cache=True, exact=True, _nrt=False, pipeline_class=LeanCompiler, **options)

@@ -42,14 +42,9 @@ BEFORE_SHAPE = 5
 class PartsType(types.Type):  # type: ignore[misc]
     """Numba's type of the address of the parts of a named tuple.
 
-    Parameters
-    ----------
-    kind
-        Type of the named tuple.
-    hidden
-        Part whose address is stored in place of its words, and of which the type says nothing.
-    known
-        Type of the hidden part, None in the type for kernels that pass it on without using it.
+    `hidden`: part whose address is stored in place of its words, and of which the type says
+    nothing. `known`: type of the hidden part, None in the type for kernels that pass it on without
+    using it.
     """
 
     def __init__(self, kind: Any, hidden: str | None = None, known: PartsType | None = None):
@@ -87,13 +82,9 @@ def _words(kind: Any) -> int:
 class StateParts:
     """The parts of a named tuple, as a kernel gets them; keeps its arrays alive.
 
-    Parameters
-    ----------
-    state
-        Named tuple of arrays, records, numbers, None, and further such tuples.
-    hidden
-        Name of a tuple among them whose type differs from run to run, while the loop is the same:
-        only kernels that are called by their address use it. `known` is the type for them.
+    `state`: named tuple of arrays, records, numbers, None, and further such tuples. `hidden`: name
+    of a tuple among them whose type differs from run to run, while the loop is the same: only
+    kernels that are called by their address use it. `known` is the type for them.
     """
 
     __slots__ = ("_numba_type_", "block", "inner", "known", "state")
@@ -139,12 +130,7 @@ def _block(state: dict[str, Any]) -> Iterator[int]:
 def address_of(kernel: Any, result: Any, *arguments: Any) -> int:
     """Compile a kernel for arguments of these types, and return its address for `call`.
 
-    Parameters
-    ----------
-    kernel
-        Kernel, or the function of one.
-    result, arguments
-        Numba's types.
+    `kernel`: kernel, or the function of one. `result`, `arguments`: Numba's types.
     """
     if kernel not in ENTRIES:
         ENTRIES[kernel] = lean_njit(no_cpython_wrapper=True)(kernel.py_func)

@@ -87,21 +87,12 @@ def _visit(net, ranks, begin, end, node):
 def run(net, ranks, until):
     """Simulate up to a cycle.
 
-    Parameters
-    ----------
-    net
-        `weft.kernels.parts.StateParts` of a `FlitNet`, with `routes` hidden.
-    ranks
-        None, or parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.
-    until
-        Cycle.
+    `net`: `weft.kernels.parts.StateParts` of a `FlitNet`, with `routes` hidden. `ranks`: None, or
+    parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.
 
-    Returns
-    -------
-    int
-        MORE (at that cycle), DONE (all operations of `ranks` have ended and no packet is left),
-        NO_PACKETS (more records of packets are needed), or STUCK (no flit can move, or only those
-        of tests that cannot succeed, but there are packets or operations left).
+    Returns MORE (at that cycle), DONE (all operations of `ranks` have ended and no packet is left),
+    NO_PACKETS (more records of packets are needed), or STUCK (no flit can move, or only those of
+    tests that cannot succeed, but there are packets or operations left).
     """
     rules, count = net.rules, net.count
     words = len(net.active)

@@ -399,14 +399,9 @@ def _goes(net, casts, now, router, lane, busy):
 def send_forks(net, casts, now, router, node, busy_in, busy_out):
     """Send flits of forks to all their outputs, those of the oldest packet first.
 
-    Parameters
-    ----------
-    busy_in, busy_out
-        Bits of the input and output ports that take no more flits in this cycle.
+    `busy_in`, `busy_out`: bits of the input and output ports that take no more flits in this cycle.
 
-    Returns
-    -------
-    Bits of the input ports and of the output ports that sent a flit.
+    Returns bits of the input ports and of the output ports that sent a flit.
     """
     if casts is None:
         return np.uint64(0), np.uint64(0)

@@ -63,10 +63,8 @@ def _age(net, lane):
 def _choose_outputs(net, now, router, node, attempt):
     """Let waiting packets choose outputs.
 
-    Returns
-    -------
-    Bits of the output ports that were chosen, and of those that several packets chose. For the
-    others, `Scratch.offers` has the lane.
+    Returns bits of the output ports that were chosen, and of those that several packets chose. For
+    the others, `Scratch.offers` has the lane.
     """
     rules, scratch = net.rules, net.scratch
     row = node - len(net.endpoints)
@@ -420,12 +418,8 @@ def _use(scratch, rules, port, out_port):
 def cross(net, now, router, step, busy_in, busy_out):
     """Send flits across the switch of a router; see docs/flit-level.md for the allocators.
 
-    Parameters
-    ----------
-    step
-        SWITCH, or SPECULATION for packets that bid while they waited for an output lane.
-    busy_in, busy_out
-        Bits of the input and output ports that forks have used in this cycle.
+    `step`: SWITCH, or SPECULATION for packets that bid while they waited for an output lane.
+    `busy_in`, `busy_out`: bits of the input and output ports that forks have used in this cycle.
     """
     rules, scratch = net.rules, net.scratch
     speculative = step == SPECULATION

@@ -55,21 +55,14 @@ def full_rate_penalty(coefficients, out, here, total, most):
 def added_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
     """Return k of the model, by which conflicts at receivers raise the penalty; at least 0.
 
-    Parameters
-    ----------
-    out
-        Number of outgoing edges of the edge's source.
-    others
-        Number of edges from other sources into the edge's destination.
-    conflict, conflicts
-        Total demand of these other edges, and the sum of such totals over all edges of the source.
-    into, least, most
-        Number of edges into the destination, and smallest and largest number of outgoing edges of
-        the sources of these edges.
-    full
-        Number of edges into the destination whose source has no other outgoing edge.
-    slower
-        Largest rho' of an edge into the destination whose source has several edges.
+    - `out`: number of outgoing edges of the edge's source.
+    - `others`: number of edges from other sources into the edge's destination.
+    - `conflict`, `conflicts`: total demand of these other edges, and the sum of such totals over
+      all edges of the source.
+    - `into`, `least`, `most`: number of edges into the destination, and smallest and largest number
+      of outgoing edges of the sources of these edges.
+    - `full`: number of edges into the destination whose source has no other outgoing edge.
+    - `slower`: largest rho' of an edge into the destination whose source has several edges.
     """
     if others == 0:
         return 0.0
@@ -207,16 +200,8 @@ def active_penalties(source, destination, offset, edges, active, coefficients, s
 def graph_penalties(source, destination, nodes, coefficients, penalty):
     """Write the penalty of every edge of a contention graph.
 
-    Parameters
-    ----------
-    source, destination
-        int32 [edges]: source and destination node of each edge.
-    nodes
-        Number of nodes.
-    coefficients
-        `Coefficients`.
-    penalty
-        float64 [edges], written.
+    `source`, `destination`, int32 [edges]: source and destination node of each edge. `nodes`:
+    number of nodes. `penalty`, float64 [edges], written.
     """
     offset, edges = group(source, nodes)
     sums = empty_sums(nodes)
@@ -264,30 +249,19 @@ def solve_steps(
     A step lasts until an edge completes or starts. An edge of size 0 completes as it starts and
     delays no other edge.
 
-    Parameters
-    ----------
-    source, destination
-        int32 [edges]: source and destination node of each edge.
-    nodes
-        Number of nodes.
-    size, start
-        float64 [edges]: bytes to send, and time of the start in seconds.
-    order
-        int64 [edges]: edges in the order of their starts.
-    inverse_bandwidth
-        Seconds per byte without contention.
-    coefficients
-        `Coefficients`.
-    completion, elapsed
-        float64 [edges], written: time of completion on the clock of `start`, and time from the
-        edge's start to its completion, for which that clock may be too coarse; seconds.
-    step_end, step_penalty, step_remaining
-        float64 [steps] and two of [steps, edges], written unless `step_end` is empty: end of each
-        step, penalties (nan for an inactive edge), and bytes left at the end of the step.
+    - `source`, `destination`, int32 [edges]: source and destination node of each edge.
+    - `nodes`: number of nodes.
+    - `size`, `start`, float64 [edges]: bytes to send, and time of the start in seconds.
+    - `order`, int64 [edges]: edges in the order of their starts.
+    - `inverse_bandwidth`: seconds per byte without contention.
+    - `completion`, `elapsed`, float64 [edges], written: time of completion on the clock of `start`,
+      and time from the edge's start to its completion, for which that clock may be too coarse;
+      seconds.
+    - `step_end`, `step_penalty`, `step_remaining`: float64 [steps] and two of [steps, edges],
+      written unless `step_end` is empty: end of each step, penalties (nan for an inactive edge),
+      and bytes left at the end of the step.
 
-    Returns
-    -------
-    int: the number of steps.
+    Returns the number of steps.
     """
     count = len(source)
     offset, edges = group(source, nodes)
@@ -344,19 +318,10 @@ def solve_steps(
 def synchronous_times(offset, source, destination, nodes, coefficients, completion):
     """Write when each edge completes, if all edges of a graph start together with equal sizes.
 
-    Parameters
-    ----------
-    offset
-        int64 [graphs + 1]: first edge of each graph.
-    source, destination
-        int32 [edges]: source and destination node of each edge; each graph numbers nodes from 0.
-    nodes
-        int64 [graphs]: number of nodes of each graph.
-    coefficients
-        `Coefficients`.
-    completion
-        float64 [edges], written: time of completion, in units of the time of one communication
-        alone.
+    `offset`, int64 [graphs + 1]: first edge of each graph. `source`, `destination`, int32 [edges]:
+    source and destination node of each edge; each graph numbers nodes from 0. `nodes`, int64
+    [graphs]: number of nodes of each graph. `completion`, float64 [edges], written: time of
+    completion, in units of the time of one communication alone.
     """
     no_end, no_table = np.zeros(0), np.zeros((0, 0))
     elapsed = np.zeros(len(source))

@@ -262,21 +262,12 @@ def _end_flows(ranks, level, maxmin, penalty, now, until):
 def run(ranks, level, maxmin, penalty, most_events):
     """Simulate until all operations have ended, the time is up, or a number of instants has passed.
 
-    Parameters
-    ----------
-    ranks
-        A `weft.kernels.program.state.Ranks`, with times in float64 ns.
-    level
-        A `weft.kernels.flow.state.Level`.
-    maxmin, penalty
-        The sharing model in use is a `MaxMinState` or a `PenaltyState`, and the other is None;
-        without contention, both are None.
-    most_events
-        Number of instants (distinct times of events) after which the loop returns.
+    `ranks`: a `weft.kernels.program.state.Ranks`, with times in float64 ns. `level`: a
+    `weft.kernels.flow.state.Level`. `maxmin`, `penalty`: the sharing model in use is a
+    `MaxMinState` or a `PenaltyState`, and the other is None; without contention, both are None.
+    `most_events`: number of instants (distinct times of events) after which the loop returns.
 
-    Returns
-    -------
-    int: DONE, MORE (after `most_events`), TIME_OUT, STUCK (no events, but operations left), or
+    Returns DONE, MORE (after `most_events`), TIME_OUT, STUCK (no events, but operations left), or
     ASKED (`Ranks.asked` is not empty).
     """
     count, joining = level.count, ranks.joining

@@ -328,14 +328,7 @@ def _rebuild_lists(state):
 def maxmin_add(state, flow, route):
     """Start a flow on the links of a route; `maxmin_solve` computes its rate.
 
-    Parameters
-    ----------
-    state
-        A `MaxMinState`.
-    flow
-        Free slot.
-    route
-        Route of at least one link.
+    `state`: a `MaxMinState`. `flow`: free slot. `route`: route of at least one link.
     """
     entry_link, entry_index = state.entry_link, state.entry_index
     segment, room, members, pool = state.segment, state.room, state.members, state.pool
@@ -386,12 +379,7 @@ def maxmin_add(state, flow, route):
 def maxmin_remove(state, flow):
     """End a flow; `maxmin_solve` computes the rates of the other flows.
 
-    Parameters
-    ----------
-    state
-        A `MaxMinState`.
-    flow
-        Slot of the flow.
+    `state`: a `MaxMinState`. `flow`: slot of the flow.
     """
     entry_link, entry_index, entry_share = state.entry_link, state.entry_index, state.entry_share
     segment, members, pool = state.segment, state.members, state.pool
@@ -636,21 +624,10 @@ def _revise(state, budget, slack):
 def maxmin_solve(state, rate, changed, slack):
     """Update rates to max–min fair rates after flows have started and ended.
 
-    Parameters
-    ----------
-    state
-        A `MaxMinState`.
-    rate
-        float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
-    changed
-        int32 [slots], written: slots of new flows and of flows whose rate has changed.
-    slack
-        Relative error allowed for the level of a link; 0 is exact.
-
-    Returns
-    -------
-    int
-        Number of slots in `changed`.
+    `rate`, float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
+    `changed`, int32 [slots], written: slots of new flows and of flows whose rate has changed.
+    `slack`: relative error allowed for the level of a link; 0 is exact. Returns the number of slots
+    in `changed`.
     """
     hops, touched, current, count = state.hops, state.touched, state.current, state.count
     for index in range(count.touched):

@@ -111,14 +111,7 @@ class PenaltyState(NamedTuple):
 def note_sender(state, bit, node):
     """Put an adapter on the list of senders and set the bit, unless the bit is set already.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    bit
-        SENDS or TOUCHED.
-    node
-        Adapter.
+    `state`: a `PenaltyState`. `bit`: SENDS or TOUCHED.
     """
     if not state.nodes[node].mark & bit:
         state.nodes[node].mark |= bit
@@ -130,14 +123,7 @@ def note_sender(state, bit, node):
 def note_receiver(state, bit, node):
     """Put an adapter on the list of receivers and set the bit, unless the bit is set already.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    bit
-        RECEIVES.
-    node
-        Adapter.
+    `state`: a `PenaltyState`. `bit`: RECEIVES.
     """
     if not state.nodes[node].mark & bit:
         state.nodes[node].mark |= bit
@@ -177,12 +163,7 @@ def _take(lists, at, item):
 def note_link(state, link):
     """Put a link on the list of links whose level must be computed again, unless it is listed.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    link
-        Link inside the fabric.
+    `state`: a `PenaltyState`. `link`: link inside the fabric.
     """
     if not state.is_listed[link]:
         state.is_listed[link] = True
@@ -204,16 +185,8 @@ def _note_links(state, flow):
 def penalty_add(state, flow, route, source, destination):
     """Start a flow between two adapters; `penalty_solve` computes its rate.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    flow
-        Free slot.
-    route
-        Route of at least one link.
-    source, destination
-        Sending and receiving adapter; the two must differ.
+    `flow`: free slot. `route`: route of at least one link. `source`, `destination`: sending and
+    receiving adapter; the two must differ.
     """
     if not state.is_pending[flow]:
         state.is_pending[flow] = True
@@ -243,14 +216,7 @@ def penalty_add(state, flow, route, source, destination):
 def penalty_remove(state, flow, source, destination):
     """End a flow; `penalty_solve` computes the rates of the other flows.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    flow
-        Slot of the flow.
-    source, destination
-        Sending and receiving adapter of the flow.
+    `flow`: slot of the flow. `source`, `destination`: sending and receiving adapter of the flow.
     """
     _take(state.sent_by, source, flow)
     _take(state.received_by, destination, flow)
@@ -397,19 +363,9 @@ def _own(coefficients, out, added, sender, receiver):
 def penalty_solve(state, rate, changed):
     """Update rates to the rates of the model after flows have started and ended.
 
-    Parameters
-    ----------
-    state
-        A `PenaltyState`.
-    rate
-        float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
-    changed
-        int32 [slots], written: slots of new flows and of flows whose rate has changed.
-
-    Returns
-    -------
-    int
-        Number of slots in `changed`.
+    `rate`, float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
+    `changed`, int32 [slots], written: slots of new flows and of flows whose rate has changed.
+    Returns the number of slots in `changed`.
     """
     coefficients, nodes, flows, count = state.coefficients, state.nodes, state.flows, state.count
     sent_by, received_by = state.sent_by, state.received_by

@@ -59,18 +59,11 @@ def load_index(stages, stage, side, subtree, prefix, column):
 def gather_groups(stages, group, cable, from_subtree, to_subtree):
     """Count the flows of each group from and to each subtree.
 
-    Parameters
-    ----------
-    stages
-        Dimensions of the network.
-    group, cable, from_subtree, to_subtree
-        int32 [flows, stages]: group to which each flow belongs after a stage, -1 for a flow that
-        does not use the stage; its parallel cable; and the subtrees of its two ends.
+    `stages`: dimensions of the network. `group`, `cable`, `from_subtree`, `to_subtree`, int32
+    [flows, stages]: group to which each flow belongs after a stage, -1 for a flow that does not use
+    the stage; its parallel cable; and the subtrees of its two ends.
 
-    Returns
-    -------
-    Groups
-        Flow counts, sorted by group, side, cable and subtree.
+    Returns the flow counts, sorted by group, side, cable and subtree.
     """
     flows, depth = group.shape
     total = stages.group_base[depth]
@@ -156,22 +149,10 @@ def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, lar
 def assign(cost, rows, columns, of_row):
     """Assign each row to a column of its own with the least sum of costs.
 
-    Parameters
-    ----------
-    cost
-        float64 [at least rows, at least columns].
-    rows, columns
-        Numbers of rows and columns to use; at most as many rows as columns.
-    of_row
-        int64 [at least rows], written: column of each row.
+    `cost`, float64 [at least rows, at least columns]. `rows`, `columns`: numbers of rows and
+    columns to use; at most as many rows as columns. `of_row`, int64 [at least rows], written:
+    column of each row.
 
-    Returns
-    -------
-    float
-        Sum of the costs.
-
-    Notes
-    -----
     Shortest augmenting paths with potentials (Jonker and Volgenant 1987), O(rows^2 columns).
     """
     row_price = np.zeros(rows + 1)
@@ -222,34 +203,18 @@ def assign(cost, rows, columns, of_row):
 def best_planes(stages, groups, loads, weight, limit, plane):
     """Choose planes with the least sum of squared loads among those with all loads up to a limit.
 
-    Parameters
-    ----------
-    stages, groups
-        Dimensions of the network, and flow counts of the key.
-    loads
-        int32 [loads]: present number of flows on each link.
-    weight
-        float64 [loads]: load that a flow adds, the injection rate divided by the rate of the link;
-        negative for a missing cable.
-    limit
-        Largest load, in units of `weight`.
-    plane
-        int32 [groups], written: the plane of each group, -1 for groups without flows.
+    - `stages`, `groups`: dimensions of the network, and flow counts of the key.
+    - `loads`, int32 [loads]: present number of flows on each link.
+    - `weight`, float64 [loads]: load that a flow adds, the injection rate divided by the rate of
+      the link; negative for a missing cable.
+    - `limit`: largest load, in units of `weight`.
+    - `plane`, int32 [groups], written: the plane of each group, -1 for groups without flows.
 
-    Returns
-    -------
-    increase
-        Increase of the sum of squared loads; `FORBIDDEN` or more if no choice meets the limit.
-    worst
-        Largest load that the choice causes; infinite if no choice meets the limit.
-    lowest
-        A lower bound on `worst` for any choice: some group alone causes at least this load on every
-        plane.
-    following
-        Smallest load above the limit that any group causes on any plane.
+    Returns the increase of the sum of squared loads, `FORBIDDEN` or more if no choice meets the
+    limit; the largest load that the choice causes, infinite if no choice meets the limit; a lower
+    bound on this load for any choice (some group alone causes at least this load on every plane);
+    and the smallest load above the limit that any group causes on any plane.
 
-    Notes
-    -----
     Dynamic programming over the stages from the top. For each parent group and each prefix at which
     it may be, a linear assignment gives its groups planes; the costs include those of the best
     choice at the stages above. The result is thus the best of all assignments.
@@ -329,20 +294,12 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
     The group with the most flows takes the plane that is best for it, then the group with the
     second most flows takes the best of the other planes, and so on, from the lowest stage up.
 
-    Parameters
-    ----------
-    stages, groups, loads, weight, plane
-        As for `best_planes`.
-    by_maximum
-        Whether the best plane is the one with the smallest maximum of the loads of the group's
-        links, with ties broken by the increase of the sum of squared loads. Otherwise this increase
-        alone decides.
+    `stages`, `groups`, `loads`, `weight`, `plane`: as for `best_planes`. `by_maximum`: whether the
+    best plane is the one with the smallest maximum of the loads of the group's links, with ties
+    broken by the increase of the sum of squared loads. Otherwise this increase alone decides.
 
-    Returns
-    -------
-    bool
-        Whether every group found a plane without missing cables. If not, some entries of `plane`
-        are still -1.
+    Returns whether every group found a plane without missing cables. If not, some entries of
+    `plane` are still -1.
     """
     depth = len(stages.planes)
     plane[:] = -1
@@ -389,10 +346,7 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
 def least_limit(stages, groups, loads, weight, plane):
     """Find the smallest limit that `best_planes` can meet, and set the planes for this limit.
 
-    Returns
-    -------
-    float
-        The limit; infinite if every choice uses a missing cable.
+    Returns the limit; infinite if every choice uses a missing cable.
     """
     # The choice without a limit is kept if no other has a smaller largest load.
     _, most, limit, _ = best_planes(stages, groups, loads, weight, np.inf, plane)
@@ -410,23 +364,13 @@ def least_limit(stages, groups, loads, weight, plane):
 def least_loaded_path(stages, loads, weight, price, from_subtree, to_subtree, depth, limit, column):
     """Find the path of one flow with the least increase of the sum of squared loads and prices.
 
-    Parameters
-    ----------
-    stages, loads, weight, limit
-        As for `best_planes`.
-    price
-        float64 [loads]: cost of each link in addition to the increase.
-    from_subtree, to_subtree
-        int32 [stages]: subtrees of the two ends at each stage.
-    depth
-        Number of stages that the flow uses.
-    column
-        int32 [stages], written: column of the cable at each stage.
+    - `stages`, `loads`, `weight`, `limit`: as for `best_planes`.
+    - `price`, float64 [loads]: cost of each link in addition to the increase.
+    - `from_subtree`, `to_subtree`, int32 [stages]: subtrees of the two ends at each stage.
+    - `depth`: number of stages that the flow uses.
+    - `column`, int32 [stages], written: column of the cable at each stage.
 
-    Returns
-    -------
-    float
-        The cost; `FORBIDDEN` or more if no path meets the limit.
+    Returns the cost; `FORBIDDEN` or more if no path meets the limit.
     """
     # Cost of the stages up to the current one, by prefix, and the column that leads there.
     before = np.zeros(1)
@@ -480,26 +424,16 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
     A flow is rerouted if this lowers the largest load on its path. If loads above the bound remain
     nevertheless, the flows on these links are rerouted by negotiated congestion (`_negotiate`).
 
-    Parameters
-    ----------
-    stages, weight
-        As for `best_planes`.
-    loads
-        int32 [loads], changed: loads of these flows.
-    from_subtree, to_subtree, column
-        int32 [flows, stages]: subtrees of the ends, and column of the cable at each stage, which is
-        changed. A flow whose first column is -1 has no path yet.
-    depth
-        int32 [flows]: number of stages that each flow uses.
-    bound
-        Largest load on the path of a flow up to which it is not rerouted.
-    rounds
-        Largest number of passes over all flows, and then of rounds of negotiation.
+    - `stages`, `weight`: as for `best_planes`.
+    - `loads`, int32 [loads], changed: loads of these flows.
+    - `from_subtree`, `to_subtree`, `column`, int32 [flows, stages]: subtrees of the ends, and
+      column of the cable at each stage, which is changed. A flow whose first column is -1 has no
+      path yet.
+    - `depth`, int32 [flows]: number of stages that each flow uses.
+    - `bound`: largest load on the path of a flow up to which it is not rerouted.
+    - `rounds`: largest number of passes over all flows, and then of rounds of negotiation.
 
-    Returns
-    -------
-    int
-        Index of the first flow for which there is no path, or -1.
+    Returns the index of the first flow for which there is no path, or -1.
     """
     flows = len(depth)
     price = np.zeros(len(loads))
@@ -552,25 +486,14 @@ def first_fit_path(
 
     The paths are ordered by their columns, the lowest stage most significant.
 
-    Parameters
-    ----------
-    stages, weight
-        As for `best_planes`.
-    reserved
-        int64 [loads]: sum of the demands of the flows on each link.
-    from_subtree, to_subtree, depth, column
-        As for `least_loaded_path`.
-    demand
-        Demand of the flow.
-    limit
-        Largest sum of demands, times `weight`, that a link may have.
-    pair
-        Number whose hash gives the first column to try at each stage; -1 to begin with column 0.
+    - `stages`, `weight`: as for `best_planes`.
+    - `reserved`, int64 [loads]: sum of the demands of the flows on each link.
+    - `from_subtree`, `to_subtree`, `depth`, `column`: as for `least_loaded_path`.
+    - `limit`: largest sum of demands, times `weight`, that a link may have.
+    - `pair`: number whose hash gives the first column to try at each stage; -1 to begin with column
+      0.
 
-    Returns
-    -------
-    bool
-        Whether there is such a path.
+    Returns whether there is such a path.
     """
     prefix = np.zeros(depth + 1, dtype=np.int64)
     tried = np.zeros(depth, dtype=np.int64)
@@ -606,21 +529,10 @@ def first_fit(
 ):
     """Place flows one after the other, each on the first path with room, else on a hashed path.
 
-    Parameters
-    ----------
-    stages, reserved, weight, limit
-        As for `first_fit_path`; the demands are added to `reserved`.
-    from_subtree, to_subtree, depth, column
-        As for `improve_paths`.
-    demand
-        int64 [flows]: demand of each flow.
-    pair
-        int64 [flows]: number that stands for the two ends of each flow, for the hash.
-
-    Returns
-    -------
-    int
-        Number of flows that are on a hashed path.
+    `stages`, `reserved`, `weight`, `limit`: as for `first_fit_path`; the demands are added to
+    `reserved`. `from_subtree`, `to_subtree`, `depth`, `column`: as for `improve_paths`. `demand`,
+    int64 [flows]: demand of each flow. `pair`, int64 [flows]: number that stands for the two ends
+    of each flow, for the hash. Returns the number of flows that are on a hashed path.
     """
     hashed = 0
     for flow in range(len(depth)):
@@ -662,8 +574,6 @@ def _negotiate(
 
     Keep the paths with the smallest largest load. The parameters are those of `improve_paths`.
 
-    Notes
-    -----
     Negotiated congestion (PathFinder, McMurchie and Ebeling 1995).
     """
     most = (loads * weight).max()
@@ -697,17 +607,9 @@ def _negotiate(
 def columns_of(stages, group, cable, plane, column):
     """Write the columns of the flows, and return whether every flow has all planes that it needs.
 
-    Parameters
-    ----------
-    stages
-        Dimensions of the network.
-    group, cable
-        As for `gather_groups`.
-    plane
-        int32 [groups]: plane of each group, -1 if it has none.
-    column
-        int32 [flows, stages], written; -1 for a stage that the flow does not use, or whose group
-        has no plane.
+    `stages`: dimensions of the network. `group`, `cable`: as for `gather_groups`. `plane`, int32
+    [groups]: plane of each group, -1 if it has none. `column`, int32 [flows, stages], written; -1
+    for a stage that the flow does not use, or whose group has no plane.
     """
     flows, depth = group.shape
     complete = True
@@ -727,12 +629,8 @@ def columns_of(stages, group, cable, plane, column):
 def drop_broken(stages, weight, from_subtree, to_subtree, depth, column):
     """Set the first column of each flow whose path uses a missing cable to -1.
 
-    Parameters
-    ----------
-    stages, weight
-        As for `best_planes`.
-    from_subtree, to_subtree, depth, column
-        As for `improve_paths`.
+    `stages`, `weight`: as for `best_planes`. `from_subtree`, `to_subtree`, `depth`, `column`: as
+    for `improve_paths`.
     """
     for flow in range(len(depth)):
         prefix = np.int64(0)
@@ -751,16 +649,8 @@ def drop_broken(stages, weight, from_subtree, to_subtree, depth, column):
 def add_flows(stages, from_subtree, to_subtree, depth, column, sign, loads):
     """Add flows to the loads, or remove them; leave out flows without a path.
 
-    Parameters
-    ----------
-    stages
-        Dimensions of the network.
-    from_subtree, to_subtree, depth, column
-        As for `improve_paths`.
-    sign
-        1 to add, -1 to remove.
-    loads
-        int32 [loads], changed.
+    `stages`: dimensions of the network. `from_subtree`, `to_subtree`, `depth`, `column`: as for
+    `improve_paths`. `sign`: 1 to add, -1 to remove. `loads`, int32 [loads], changed.
     """
     for flow in range(len(depth)):
         if depth[flow] and column[flow, 0] >= 0:
@@ -774,24 +664,14 @@ def add_flows(stages, from_subtree, to_subtree, depth, column, sign, loads):
 def best_alternative(start, load, flows, loads, weight, by_maximum):
     """Return the alternative of a key that gives its links the least loads; of equals the first.
 
-    Parameters
-    ----------
-    start
-        int64 [alternatives + 1]: first entry of each alternative in `load` and `flows`.
-    load, flows
-        int32: links that an alternative uses, and its flows on each.
-    loads
-        int32 [loads]: flows of the other keys.
-    weight
-        float64 [loads]: load that a flow adds.
-    by_maximum
-        Whether the largest load counts first, and then the sum of squared loads that the key adds;
-        otherwise only this sum counts.
+    - `start`, int64 [alternatives + 1]: first entry of each alternative in `load` and `flows`.
+    - `load`, `flows`, int32: links that an alternative uses, and its flows on each.
+    - `loads`, int32 [loads]: flows of the other keys.
+    - `weight`, float64 [loads]: load that a flow adds.
+    - `by_maximum`: whether the largest load counts first, and then the sum of squared loads that
+      the key adds; otherwise only this sum counts.
 
-    Returns
-    -------
-    int
-        Number of the alternative.
+    Returns the number of the alternative.
     """
     best = np.int64(0)
     least, least_squares = np.inf, np.inf
@@ -813,19 +693,8 @@ def best_alternative(start, load, flows, loads, weight, by_maximum):
 def path_edges(stages, edge, from_subtree, to_subtree, depth, column):
     """List the edges of each flow's path, upwards and then downwards.
 
-    Parameters
-    ----------
-    stages
-        Dimensions of the network.
-    edge
-        int32 [loads]: edge of each load.
-    from_subtree, to_subtree, depth, column
-        As for `improve_paths`.
-
-    Returns
-    -------
-    offset, edges
-        int64 [flows + 1] and int32.
+    `stages`: dimensions of the network. `edge`, int32 [loads]: edge of each load. `from_subtree`,
+    `to_subtree`, `depth`, `column`: as for `improve_paths`. Returns int64 [flows + 1] and int32.
     """
     flows = len(depth)
     offset = np.zeros(flows + 1, dtype=np.int64)

@@ -20,19 +20,11 @@ def colour_edges(left, right, colours, seed):
     A vertex of degree d has at most ceil(d / colours) edges of any colour. With at least as many
     colours as the largest degree, the colouring is thus proper.
 
-    Parameters
-    ----------
-    left, right
-        int32 [edges]: the ends of each edge, numbered from 0 on either side.
-    colours
-        Number of colours, at least 1.
-    seed
-        uint64: seed of the random walks. Any seed gives a colouring with these properties.
+    `left`, `right`, int32 [edges]: the ends of each edge, numbered from 0 on either side.
+    `colours`: number of colours, at least 1. `seed`, uint64: seed of the random walks. Any seed
+    gives a colouring with these properties.
 
-    Returns
-    -------
-    NDArray
-        int32 [edges]: colour of each edge, from 0 to `colours` - 1.
+    Returns int32 [edges]: colour of each edge, from 0 to `colours` - 1.
     """
     count = len(left)
     result = np.zeros(count, dtype=np.int32)
@@ -70,21 +62,14 @@ def colour_edges(left, right, colours, seed):
 def colour_groups(order, start, left, right, width, use_all, seed, colour):
     """Colour the flows of each group, with as few colours as possible but at most `width`.
 
-    Parameters
-    ----------
-    order, start
-        int64 [flows] and int64 [groups + 1]: flows sorted by group; for each group the position of
-        its first flow, followed by the number of flows.
-    left, right
-        int32 [flows]: the ends of each flow.
-    width
-        Largest number of colours; if 0, as many as the largest degree of the vertices of a group.
-    use_all
-        Whether to use `width` colours even if fewer suffice.
-    seed
-        As for `colour_edges`.
-    colour
-        int32 [flows], written.
+    - `order`, `start`: int64 [flows] and int64 [groups + 1]: flows sorted by group; for each group
+      the position of its first flow, followed by the number of flows.
+    - `left`, `right`, int32 [flows]: the ends of each flow.
+    - `width`: largest number of colours; if 0, as many as the largest degree of the vertices of a
+      group.
+    - `use_all`: whether to use `width` colours even if fewer suffice.
+    - `seed`: as for `colour_edges`.
+    - `colour`, int32 [flows], written.
     """
     for group in range(len(start) - 1):
         first, end = start[group], start[group + 1]

@@ -9,26 +9,16 @@ from weft.kernels.cache import njit
 def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, taken, chosen):
     """Give each flow the first LID offset from 1 whose entries allow its path, and set the entries.
 
-    Parameters
-    ----------
-    destination
-        int32 [flows]: number of the destination of each flow.
-    offset, edge
-        int64 [flows + 1] and int32: edges of the path of each flow.
-    edge_tail, edge_port
-        As in `weft.fabrics.graph.SwitchGraph`.
-    lmc
-        LMC of the tables.
-    table
-        [destinations << lmc, rows], changed: output ports, as in `weft.routing.routes.TableRoutes`.
-    taken
-        bool, same shape as `table`, changed: entries that the path of a flow has set.
-    chosen
-        int32 [flows], written: LID offset of each flow.
+    - `destination`, int32 [flows]: number of the destination of each flow.
+    - `offset`, `edge`: int64 [flows + 1] and int32: edges of the path of each flow.
+    - `edge_tail`, `edge_port`: as in `weft.fabrics.graph.SwitchGraph`.
+    - `lmc`: LMC of the tables.
+    - `table` [destinations << lmc, rows], changed: output ports, as in
+      `weft.routing.routes.TableRoutes`.
+    - `taken`, bool, same shape as `table`, changed: entries that the path of a flow has set.
+    - `chosen`, int32 [flows], written: LID offset of each flow.
 
-    Returns
-    -------
-    int: the first flow for which no offset is left, or -1. All such flows get offset -1.
+    Returns the first flow for which no offset is left, or -1. All such flows get offset -1.
     """
     left = -1
     for flow in range(len(destination)):

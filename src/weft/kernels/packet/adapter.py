@@ -88,11 +88,9 @@ def line_up(net, link, lane, pair):
 def choose_pair(net, link, now):
     """Choose the queue pair that an adapter's free link serves.
 
-    Returns
-    -------
-    int: the queue pair; NOTICE for a notification; -1 if no lane can send. `COUNT.picked` is set to
-    the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that now
-    lacks credits may send.
+    Returns the queue pair; NOTICE for a notification; -1 if no lane can send. `COUNT.picked` is set
+    to the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that
+    now lacks credits may send.
     """
     rules, adapters = net.rules, net.adapters
     asking = np.int64(net.topology.links[link].asking)
@@ -139,9 +137,7 @@ def can_send(net, pair):
 def inject(net, ranks, number, link, lane, now):
     """Inject the next packet of queue pair `number`, and requeue the queue pair.
 
-    Returns
-    -------
-    int: the slot of the packet.
+    Returns the slot of the packet.
     """
     rules, count, adapters = net.rules, net.count, net.adapters
     messages, sends, pair = adapters.messages, adapters.sends, adapters.pairs[number]

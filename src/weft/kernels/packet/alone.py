@@ -12,21 +12,11 @@ from weft.kernels.packet.route import RUNS, TABLES
 def first_paths(topology, tables, kind, routes, limit):
     """Return the links of each route; of a set of candidates, the first is taken.
 
-    Parameters
-    ----------
-    topology, tables
-        A `Topology` and `RouteTables`; see `weft.kernels.packet.net`.
-    kind
-        Kind of routes: TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`.
-    routes
-        `ROUTE` of each route.
-    limit
-        Largest number of links of a route.
+    `topology`, `tables`: a `Topology` and `RouteTables`; see `weft.kernels.packet.net`. `kind`:
+    kind of routes: TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`. `limit`: largest
+    number of links of a route.
 
-    Returns
-    -------
-    tuple
-        int64 [routes + 1]: offset of each route in the links; int32: links of all routes.
+    Returns int64 [routes + 1]: offset of each route in the links; int32: links of all routes.
     """
     offset = np.zeros(len(routes) + 1, dtype=np.int64)
     links = np.empty(8 * len(routes) + limit, dtype=np.int32)
@@ -65,22 +55,13 @@ def first_paths(topology, tables, kind, routes, limit):
 def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
     """Return the times of messages from departure to arrival in an empty network.
 
-    Parameters
-    ----------
-    topology
-        A `weft.kernels.packet.net.Topology`.
-    offset, links
-        Links of routes, as returned by `first_paths`.
-    route, size
-        int64 [messages]: route of each message, and bytes of each message.
-    mtu, header
-        Largest payload of a packet, and header of each packet, bytes.
-    adapter_ps
-        Latency of an adapter, ps.
+    - `topology`: a `weft.kernels.packet.net.Topology`.
+    - `offset`, `links`: links of routes, as returned by `first_paths`.
+    - `route`, `size`, int64 [messages]: route of each message, and bytes of each message.
+    - `mtu`, `header`: largest payload of a packet, and header of each packet, bytes.
+    - `adapter_ps`: latency of an adapter, ps.
 
-    Returns
-    -------
-    int64 [messages]: latency of each message, ps.
+    Returns int64 [messages]: latency of each message, ps.
     """
     # Packets are followed one by one until their distances in time are equal on all links. The
     # times of the remaining packets then follow by multiplication. The last packet, which may be

@@ -19,14 +19,7 @@ DIRECT = -2
 def draw(seed, number, row, count):
     """Draw an index below `count`, as a hash of a seed, a number and a row.
 
-    Parameters
-    ----------
-    seed, number, row, count
-        int64.
-
-    Returns
-    -------
-    int64
+    `seed`, `number`, `row`, `count`, int64. Returns int64.
     """
     mixed = splitmix64(np.uint64(number) ^ splitmix64(np.uint64(row) ^ splitmix64(np.uint64(seed))))
     return np.int64(mixed % np.uint64(count))
@@ -45,18 +38,7 @@ def lane_by_ports(net, slot, row, link):
 def lane_of(net, slot, row, candidate):
     """Return the lane of a packet on the link of a candidate.
 
-    Parameters
-    ----------
-    net
-        A `weft.kernels.packet.net.Net`.
-    slot, row
-        Packet, and row where the packet is.
-    candidate
-        A `CANDIDATE`.
-
-    Returns
-    -------
-    int64
+    `net`: a `weft.kernels.packet.net.Net`. Returns int64.
     """
     if net.rules.lane_kind == BY_CANDIDATE:
         return np.int64(candidate.lane)

@@ -104,12 +104,7 @@ def settle(settings, rate, now):
 def notified(settings, rate, now):
     """Raise the index of a `RATE` after a notification, and start the timer if it had stopped.
 
-    Parameters
-    ----------
-    settings, rate
-        One `SETTINGS`, and the `RATE` to change.
-    now
-        int64, ps.
+    `settings`, `rate`: one `SETTINGS`, and the `RATE` to change. `now`, int64, ps.
     """
     settle(settings, rate, now)
     if rate.index <= settings.least:
@@ -122,16 +117,9 @@ def notified(settings, rate, now):
 def delay_of(settings, table, rate, lasts, now):
     """Return the injection rate delay after a packet.
 
-    Parameters
-    ----------
-    settings, table, rate
-        One `SETTINGS`, `DELAY` of each index, and a `RATE`, whose index the timer may lower.
-    lasts, now
-        int64, ps: duration of the packet, and present time.
-
-    Returns
-    -------
-    int64, ps.
+    `settings`, `table`, `rate`: one `SETTINGS`, `DELAY` of each index, and a `RATE`, whose index
+    the timer may lower. `lasts`, `now`: int64, ps: duration of the packet, and present time.
+    Returns int64, ps.
     """
     settle(settings, rate, now)
     entry = table[rate.index]
@@ -153,9 +141,7 @@ def rate_of(net, op):
 def space(net, pair, op, link, size, now):
     """Set when a queue pair that sends a packet of `size` bytes may send the next packet.
 
-    Returns
-    -------
-    bool: whether the queue pair must leave the queue of its lane until that time.
+    Returns whether the queue pair must leave the queue of its lane until that time.
     """
     control = net.control
     lasts = duration(net, link, size)
@@ -222,9 +208,7 @@ def mark_packet(net, slot, link, lane):
 def notify(net, slot, link, arrival):
     """Handle a marked packet or a notification that begins to leave over its last link.
 
-    Returns
-    -------
-    bool: whether the packet was a notification, which ends at the adapter.
+    Returns whether the packet was a notification, which ends at the adapter.
     """
     packet, count = net.calendar.packets[slot], net.count
     op = np.int64(packet.op)
@@ -250,9 +234,7 @@ def notify(net, slot, link, arrival):
 def line_up_notice(net, slot):
     """Queue the notification for a message whose marked packet has arrived.
 
-    Returns
-    -------
-    int: the link that the notification leaves by.
+    Returns the link that the notification leaves by.
     """
     packet, routes = net.calendar.packets[slot], net.adapters.routes
     route = routes[routes[net.adapters.messages[packet.op].route].back]
@@ -280,9 +262,7 @@ def line_up_notice(net, slot):
 def send_notice(net, link, lane):
     """Inject the first notification of a lane.
 
-    Returns
-    -------
-    int: the slot of its packet.
+    Returns the slot of its packet.
     """
     count = net.count
     index = link * net.rules.lanes + lane

@@ -123,24 +123,15 @@ def _grant(net, ranks, number, now):
 def run(net, ranks, until, most_events):
     """Simulate.
 
-    Parameters
-    ----------
-    net
-        `weft.kernels.parts.StateParts` of a `weft.kernels.packet.net.Net`.
-    ranks
-        StateParts of a `weft.kernels.program.state.Ranks`, with times in int64 ps.
-    until
-        Time after which no event is handled, ps.
-    most_events
-        Number of instants (distinct times of events) after which the loop returns.
+    `net`: `weft.kernels.parts.StateParts` of a `weft.kernels.packet.net.Net`. `ranks`: StateParts
+    of a `weft.kernels.program.state.Ranks`, with times in int64 ps. `until`: time after which no
+    event is handled, ps. `most_events`: number of instants (distinct times of events) after which
+    the loop returns.
 
-    Returns
-    -------
-    int
-        DONE (no operations or packets left), MORE (after `most_events` instants), TIME_OUT (at
-        `RULES.max_time_ps`), STUCK (no events, but operations or packets left), NO_ROOM (more slots
-        are needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is
-        needed), PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty).
+    Returns DONE (no operations or packets left), MORE (after `most_events` instants), TIME_OUT (at
+    `RULES.max_time_ps`), STUCK (no events, but operations or packets left), NO_ROOM (more slots are
+    needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is needed),
+    PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty).
     """
     count = net.count
     calendar = net.calendar

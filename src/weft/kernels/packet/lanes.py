@@ -19,16 +19,7 @@ ENDLESS = 255
 def rounded(size_bytes, rate_gbps):
     """Return the duration of a transfer, rounded to whole ps and at least 1 ps.
 
-    Parameters
-    ----------
-    size_bytes
-        int64.
-    rate_gbps
-        float64, Gbit/s.
-
-    Returns
-    -------
-    int64, ps.
+    `size_bytes`, int64. `rate_gbps`, float64, Gbit/s. Returns int64, ps.
     """
     return max(np.int64(np.floor(8000.0 * size_bytes / rate_gbps + 0.5)), np.int64(1))
 
@@ -37,16 +28,7 @@ def rounded(size_bytes, rate_gbps):
 def kind_of(net, link):
     """Return the `KIND` of a link.
 
-    Parameters
-    ----------
-    net
-        A `weft.kernels.packet.net.Net`.
-    link
-        int64.
-
-    Returns
-    -------
-    KIND
+    `net`: a `weft.kernels.packet.net.Net`. `link`, int64. Returns KIND.
     """
     return net.topology.kinds[net.topology.links[link].kind]
 
@@ -86,18 +68,7 @@ def wake(net, link, time):
 def credits_now(credits, lane, now):
     """Return the credits of a lane, including those that have returned by now.
 
-    Parameters
-    ----------
-    credits
-        A `weft.kernels.packet.net.Credits`.
-    lane
-        A `LANE`.
-    now
-        int64, ps.
-
-    Returns
-    -------
-    int64
+    `credits`: a `weft.kernels.packet.net.Credits`. `now`, int64, ps. Returns int64.
     """
     returns = credits.returns
     first = np.int64(lane.first_return)
@@ -188,20 +159,10 @@ def _next_entry(table, entry, left, candidates):
 def choose_lane(arbitration, rules, link, candidates):
     """Choose a lane for the next packet of a link.
 
-    Parameters
-    ----------
-    arbitration
-        A `weft.kernels.packet.net.Arbitration`.
-    rules
-        One `RULES`.
-    link
-        int64.
-    candidates
-        int64: bit mask of the lanes that can send.
+    `arbitration`: a `weft.kernels.packet.net.Arbitration`. `link`, int64. `candidates`, int64: bit
+    mask of the lanes that can send.
 
-    Returns
-    -------
-    int64: lane * 2, plus 1 if from the high table; -1 if no lane may send.
+    Returns int64: lane * 2, plus 1 if from the high table; -1 if no lane may send.
     """
     lanes = rules.lanes
     if lanes == 1:
@@ -240,18 +201,8 @@ def choose_lane(arbitration, rules, link, candidates):
 def lane_served(arbitration, rules, link, picked, wire_bytes):
     """Update lane arbitration after a packet.
 
-    Parameters
-    ----------
-    arbitration
-        A `weft.kernels.packet.net.Arbitration`.
-    rules
-        One `RULES`.
-    link
-        int64.
-    picked
-        int64: result of `choose_lane`.
-    wire_bytes
-        int64: size of the packet.
+    `arbitration`: a `weft.kernels.packet.net.Arbitration`. `link`, int64. `picked`, int64: result
+    of `choose_lane`. `wire_bytes`, int64: size of the packet.
     """
     if rules.lanes == 1:
         return

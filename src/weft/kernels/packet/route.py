@@ -20,18 +20,8 @@ NO_PATH = -1
 def route(net, slot, now):
     """Set the output link and lane of a packet at the row where it has arrived.
 
-    Parameters
-    ----------
-    net
-        A `weft.kernels.packet.net.Net`.
-    slot
-        Slot of the packet.
-    now
-        Time, ps.
-
-    Returns
-    -------
-    bool: False if there is no output link.
+    `net`: a `weft.kernels.packet.net.Net`. `now`: time, ps. Returns False if there is no output
+    link.
     """
     rules, tables, packet = net.rules, net.tables, net.calendar.packets[slot]
     row = np.int64(net.topology.links[packet.link].head_row)

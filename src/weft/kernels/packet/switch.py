@@ -117,9 +117,7 @@ def choose_packet(net, link, now):
     Per lane, input ports and their lanes take turns: the packet that follows the last grant in
     round-robin order wins.
 
-    Returns
-    -------
-    int: the slot of the packet; -1 if none can leave. `COUNT.picked` is set to the result of
+    Returns the slot of the packet; -1 if none can leave. `COUNT.picked` is set to the result of
     `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a packet that now cannot leave
     may do so.
     """

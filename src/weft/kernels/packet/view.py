@@ -18,14 +18,10 @@ NOT_YET = 4
 def look(net, held, wants, wants_lane, why):
     """Write how full each buffer is, and what the packet that has waited longest in it waits for.
 
-    Parameters
-    ----------
-    net
-        A `weft.kernels.packet.net.Net`.
-    held, wants, wants_lane, why
-        int32, int32, int8 and uint8 [links, lanes], written: credits taken by packets in the
-        buffer; and output link, output lane and reason to wait of the packet that has waited
-        longest. See `weft.sim.packet.Snapshots`.
+    `net`: a `weft.kernels.packet.net.Net`. `held`, `wants`, `wants_lane`, `why`, int32, int32, int8
+    and uint8 [links, lanes], written: credits taken by packets in the buffer; and output link,
+    output lane and reason to wait of the packet that has waited longest. See
+    `weft.sim.packet.Snapshots`.
     """
     packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps
     count = rules.lanes

@@ -11,20 +11,11 @@ from weft.kernels.cache import njit
 def successors(num_ops, dep_offset, dep, placed):
     """Return the successors of each operation.
 
-    Parameters
-    ----------
-    num_ops
-        Number of operations.
-    dep_offset, dep
-        int64 [ops + 1] and int32: predecessors of each operation.
-    placed
-        Whether to return the index in `dep` of each dependency.
+    `dep_offset`, `dep`: int64 [ops + 1] and int32: predecessors of each operation. `placed`:
+    whether to return the index in `dep` of each dependency.
 
-    Returns
-    -------
-    tuple
-        int32 [ops + 1]: offsets; int32: successors; and int32: index in `dep` of each successor's
-        dependency, empty unless `placed` is set.
+    Returns int32 [ops + 1]: offsets; int32: successors; and int32: index in `dep` of each
+    successor's dependency, empty unless `placed` is set.
     """
     offset = np.zeros(num_ops + 1, dtype=np.int32)
     for at in range(len(dep)):
@@ -52,19 +43,12 @@ def successors(num_ops, dep_offset, dep, placed):
 def out_of_order(op_offset, dep_offset, dep):
     """Find dependencies across ranks, which are not allowed, and dependencies on later operations.
 
-    Parameters
-    ----------
-    op_offset
-        int64 [ranks + 1]: first operation of each rank.
-    dep_offset, dep
-        int64 [ops + 1] and int32: predecessors of each operation.
+    `op_offset`, int64 [ranks + 1]: first operation of each rank. `dep_offset`, `dep`: int64 [ops +
+    1] and int32: predecessors of each operation.
 
-    Returns
-    -------
-    tuple
-        The first operation that depends on an operation of another rank and the index of this
-        dependency in `dep`, both -1 if there is none; and whether any operation up to that one
-        depends on itself or on a later operation.
+    Returns the first operation that depends on an operation of another rank and the index of this
+    dependency in `dep`, both -1 if there is none; and whether any operation up to that one depends
+    on itself or on a later operation.
     """
     later = False
     for rank in range(len(op_offset) - 1):
@@ -81,18 +65,10 @@ def out_of_order(op_offset, dep_offset, dep):
 def in_order(num_ops, dep_offset, dep, succ_offset, succ):
     """Mark the operations that can be executed in an order that respects all dependencies.
 
-    Parameters
-    ----------
-    num_ops
-        Number of operations.
-    dep_offset, dep
-        int64 [ops + 1] and int32: predecessors of each operation.
-    succ_offset, succ
-        int32 [ops + 1] and int32: successors, as returned by `successors`.
+    `dep_offset`, `dep`: int64 [ops + 1] and int32: predecessors of each operation. `succ_offset`,
+    `succ`: int32 [ops + 1] and int32: successors, as returned by `successors`.
 
-    Returns
-    -------
-    bool [ops]: False for operations in a cycle or after a cycle.
+    Returns bool [ops]: False for operations in a cycle or after a cycle.
     """
     pending = np.empty(num_ops, dtype=np.int64)
     done = np.zeros(num_ops, dtype=np.bool_)
@@ -120,17 +96,9 @@ def in_order(num_ops, dep_offset, dep, succ_offset, succ):
 def by_key(keys, num_keys):
     """Sort the indices of keys by key, stably (counting sort).
 
-    Parameters
-    ----------
-    keys
-        Integers [count] from 0 to num_keys - 1.
-    num_keys
-        Number of different keys.
+    `keys`: integers [count] from 0 to num_keys - 1. `num_keys`: number of different keys.
 
-    Returns
-    -------
-    tuple
-        int64 [num_keys + 1] offset of the run of each key, and int32 [count] sorted indices.
+    Returns int64 [num_keys + 1] offset of the run of each key, and int32 [count] sorted indices.
     """
     offset = np.zeros(num_keys + 1, dtype=np.int64)
     for key in keys:
@@ -150,19 +118,12 @@ def by_key(keys, num_keys):
 def edge_runs(number, op, on, start):
     """Return the sorted predecessors of each operation, without repetition, from a list of pairs.
 
-    Parameters
-    ----------
-    number
-        int32 [ops]: number of each operation in the result.
-    op, on, start
-        int32, int32, bool [pairs]: operation, its predecessor, and whether the operation waits for
-        the predecessor's start instead of the predecessor's end.
+    `number`, int32 [ops]: number of each operation in the result. `op`, `on`, `start`, int32,
+    int32, bool [pairs]: operation, its predecessor, and whether the operation waits for the
+    predecessor's start instead of the predecessor's end.
 
-    Returns
-    -------
-    tuple
-        int64 [ops + 1]: offsets; int32: predecessors; and bool: True if the operation waits for
-        the predecessor's start. The bool array is empty if it would contain only False.
+    Returns int64 [ops + 1]: offsets; int32: predecessors; and bool: True if the operation waits for
+    the predecessor's start. The bool array is empty if it would contain only False.
     """
     num_ops = len(number)
     offset = np.zeros(num_ops + 1, dtype=np.int64)

@@ -14,28 +14,16 @@ def all_to_all_table_loads(
 
     Links from hosts to rows are left out: their loads do not depend on the routes.
 
-    Parameters
-    ----------
-    table
-        uint8 or uint16 [all lids, rows]: output ports.
-    lids
-        int32: LIDs, as indices in the table.
-    lid_row, lid_link
-        int32 [len(lids)]: destination_row and destination_link of each LID. The LID's host is one
-        of the hosts that send through that row, and sends nothing to itself.
-    row_base, row_link, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    row_sources
-        int64 [rows]: number of hosts that send through each row.
-    no_path
-        The port that means "no path".
-    loads
-        int64 [links]: flows on each link, changed in place.
+    - `table`, uint8 or uint16 [all lids, rows]: output ports.
+    - `lids`, int32: LIDs, as indices in the table.
+    - `lid_row`, `lid_link`, int32 [len(lids)]: destination_row and destination_link of each LID.
+      The LID's host is one of the hosts that send through that row, and sends nothing to itself.
+    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `row_sources`, int64 [rows]: number of hosts that send through each row.
+    - `no_path`: the port that means "no path".
+    - `loads`, int64 [links]: flows on each link, changed in place.
 
-    Returns
-    -------
-    int
-        Number of flows that are not delivered.
+    Returns the number of flows that are not delivered.
     """
     rows = len(row_base) - 1
     following = np.empty(rows, dtype=np.int32)

@@ -50,24 +50,19 @@ def table_dependencies(
     A path is followed up to the first channel that another path to the same LID on the same SL
     has used: from there on, both paths are the same.
 
-    Parameters
-    ----------
-    table, lmc, no_path
-        uint8 or uint16 [all lids, rows], its LID mask control, and the port that means "no path".
-    lids
-        int32: LIDs, as indices in the table.
-    row_base, row_link, edge_of_link, edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_port_in
-        int32 [edges]: port by which the edge enters the row at its head.
-    start_row, start_port, start_sender
-        int32 [starts]: row, port by which packets enter the row, and endpoint that sends these
-        packets, -1 if several endpoints do. An endpoint sends nothing to itself.
-    sl
-        uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to each
-        LID, or of the path from each row to each LID.
-    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
-        See the module; bits and used are changed in place.
+    - `table`, `lmc`, `no_path`: uint8 or uint16 [all lids, rows], its LID mask control, and the
+      port that means "no path".
+    - `lids`, int32: LIDs, as indices in the table.
+    - `row_base`, `row_link`, `edge_of_link`, `edge_offset`, `edge_row`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
+    - `start_row`, `start_port`, `start_sender`, int32 [starts]: row, port by which packets enter
+      the row, and endpoint that sends these packets, -1 if several endpoints do. An endpoint sends
+      nothing to itself.
+    - `sl`: uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to
+      each LID, or of the path from each row to each LID.
+    - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see the
+      module; bits and used are changed in place.
     """
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
@@ -115,18 +110,12 @@ def candidate_dependencies(
 ):  # fmt: skip
     """Set the dependencies of all paths that the candidate sets allow from the source rows.
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge, set_lane
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    targets, source_rows
-        int32: rows that paths lead to, and rows at which paths begin.
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    lane
-        VL of all edges if set_lane is empty.
-    vls, first_bit, bits, used
-        See the module; bits and used are changed in place.
+    - `set_id`, `set_offset`, `set_edge`, `set_lane`: attributes of
+      `weft.routing.routes.CandidateRoutes`.
+    - `targets`, `source_rows`, int32: rows that paths lead to, and rows at which paths begin.
+    - `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `lane`: VL of all edges if set_lane is empty.
+    - `vls`, `first_bit`, `bits`, `used`: see the module; bits and used are changed in place.
     """
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
@@ -194,18 +183,11 @@ def set_dependencies(
 def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
     """Remove channels on which no remaining channel depends, as long as there are any.
 
-    Parameters
-    ----------
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    vls, first_bit, bits, used
-        See the module.
+    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `vls`, `first_bit`,
+    `bits`, `used`: see the module.
 
-    Returns
-    -------
-    ndarray
-        uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
-        graph is acyclic.
+    Returns uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
+    graph is acyclic.
     """
     channels = len(edge_row) * vls
     waiting = np.zeros(channels, dtype=np.int32)
@@ -255,21 +237,11 @@ def _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, change
 def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, heads):
     """List the dependencies among the kept channels.
 
-    Parameters
-    ----------
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    vls, first_bit, bits
-        See the module.
-    keep
-        uint8 [edges * vls]: 1 for the channels to list.
-    tails, heads
-        int32, filled as far as there is room: channel ``tails[i]`` depends on ``heads[i]``.
+    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `vls`, `first_bit`,
+    `bits`: see the module. `keep`, uint8 [edges * vls]: 1 for the channels to list. `tails`,
+    `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on ``heads[i]``.
 
-    Returns
-    -------
-    int
-        The number of dependencies, including those for which there is no room.
+    Returns the number of dependencies, including those for which there is no room.
     """
     count = 0
     for channel in range(len(keep)):

@@ -22,17 +22,10 @@ def random_matching(seed, sample, order):
 def draw_bisections(endpoints, seed, first, sources, destinations, states):
     """Draw random bisections.
 
-    Parameters
-    ----------
-    endpoints
-        int32 [hosts]: one endpoint of each host.
-    seed, first
-        Seed, and number of the first sample.
-    sources, destinations
-        int32 [samples, flows]: filled with the endpoints of each flow. The flows after the first
-        hosts // 2 are the reverse of these first flows.
-    states
-        uint64 [samples, flows]: filled with the initial random state of each flow.
+    `endpoints`, int32 [hosts]: one endpoint of each host. `seed`, `first`: seed, and number of the
+    first sample. `sources`, `destinations`, int32 [samples, flows]: filled with the endpoints of
+    each flow. The flows after the first hosts // 2 are the reverse of these first flows. `states`,
+    uint64 [samples, flows]: filled with the initial random state of each flow.
     """
     half = len(endpoints) // 2
     order = np.empty(len(endpoints), dtype=np.int64)
@@ -54,19 +47,13 @@ def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
     path if both are equal. The paths of the flows are chosen one after the other, and then a second
     time.
 
-    Parameters
-    ----------
-    offset, link
-        int64 [samples * flows + 1] and int32, CSR: the links of each flow's direct path.
-    about_offset, about
-        Likewise, the links of each flow's path via an intermediate (its detour); empty if no flow
-        has a detour.
-    link_cost
-        float64 [links]: injection rate divided by the link's rate.
-    flows
-        Number of flows per sample.
-    means
-        float64 [samples]: filled with the mean share of each sample, 0 to 1.
+    - `offset`, `link`: int64 [samples * flows + 1] and int32, CSR: the links of each flow's direct
+      path.
+    - `about_offset`, `about`: likewise, the links of each flow's path via an intermediate (its
+      detour); empty if no flow has a detour.
+    - `link_cost`, float64 [links]: injection rate divided by the link's rate.
+    - `flows`: number of flows per sample.
+    - `means`, float64 [samples]: filled with the mean share of each sample, 0 to 1.
     """
     loads = np.zeros(len(link_cost), dtype=np.int32)
     # Whether each flow takes its detour.

@@ -54,21 +54,13 @@ def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, 
 def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
     """Fill the length of the longest path from each row over the sets of each line.
 
-    Parameters
-    ----------
-    lines
-        int32 [lines, rows]: set_id or via_set of `weft.routing.routes.CandidateRoutes`.
-    set_offset, set_edge
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    lengths
-        int32 [lines, rows]: filled with the number of edges; undefined if there is a cycle.
+    `lines`, int32 [lines, rows]: set_id or via_set of `weft.routing.routes.CandidateRoutes`.
+    `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`. `edge_row`:
+    attributes of `weft.fabrics.graph.SwitchGraph`. `lengths`, int32 [lines, rows]: filled with the
+    number of edges; undefined if there is a cycle.
 
-    Returns
-    -------
-    line, row
-        (-1, -1) if there is no cycle; otherwise a line that has a cycle, and a row on the cycle.
+    Returns (-1, -1) if there is no cycle; otherwise a line that has a cycle, and a row on the
+    cycle.
     """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
@@ -102,17 +94,11 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
 
     Packets are split equally at every hop.
 
-    Parameters
-    ----------
-    via, via_set, set_offset, set_edge
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    member_offset, member
-        int64 and int32, CSR over intermediates: the rows of each.
-    share
-        float64 [rows, rows]: initially zeros. share[s, a] becomes the part of the packets from row
-        s to the intermediate of row a that enter it at a; 0 if both rows are in one intermediate.
+    `via`, `via_set`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
+    `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `member_offset`, `member`: int64 and
+    int32, CSR over intermediates: the rows of each. `share`, float64 [rows, rows]: initially zeros.
+    share[s, a] becomes the part of the packets from row s to the intermediate of row a that enter
+    it at a; 0 if both rows are in one intermediate.
     """
     rows = len(via)
     state = np.empty(rows, dtype=np.uint8)
@@ -149,14 +135,9 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
 def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
     """Add to the edges the flows from rows to targets, which are split equally at every row.
 
-    Parameters
-    ----------
-    lines, set_offset, set_edge, edge_row
-        As in `path_lengths`.
-    demand
-        float64 [lines, rows]: flows from each row to the target of each line.
-    edge_load
-        float64 [edges]: flows on each edge, changed in place.
+    `lines`, `set_offset`, `set_edge`, `edge_row`: as in `path_lengths`. `demand`, float64 [lines,
+    rows]: flows from each row to the target of each line. `edge_load`, float64 [edges]: flows on
+    each edge, changed in place.
     """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
@@ -199,18 +180,13 @@ def phase_dependencies(
     row it is enough to record whether packets to an intermediate come from `NOWHERE`, from one
     intermediate only, or from `SEVERAL`.
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    source_rows
-        int32: rows that send and receive.
-    lane
-        VL of all edges if set_lane is empty.
-    vls, first_bit, bits, used
-        See `weft.kernels.routes.dependencies`; bits and used are changed in place.
+    - `set_id`, `set_offset`, `set_edge`, `set_lane`, `via`, `via_set`, `turn_set`, `direct`:
+      attributes of `weft.routing.routes.CandidateRoutes`.
+    - `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `source_rows`, int32: rows that send and receive.
+    - `lane`: VL of all edges if set_lane is empty.
+    - `vls`, `first_bit`, `bits`, `used`: see `weft.kernels.routes.dependencies`; bits and used are
+      changed in place.
     """
     rows = len(via)
     state = np.zeros(rows, dtype=np.uint8)

@@ -40,19 +40,12 @@ def mixed_dependencies(
 ):  # fmt: skip
     """Set the dependencies of all paths on which each row has its entry of either table.
 
-    Parameters
-    ----------
-    before, after
-        uint8 or uint16 [all lids, rows]: output ports; other ports than those of a row, and ports
-        without a cable, are no path.
-    first_bit, bits, used
-        See `weft.kernels.routes.dependencies`, with one lane; bits and used are changed in place.
-        If `used` is empty, no dependencies are set.
+    `before`, `after`, uint8 or uint16 [all lids, rows]: output ports; other ports than those of a
+    row, and ports without a cable, are no path. `first_bit`, `bits`, `used`: see
+    `weft.kernels.routes.dependencies`, with one lane; bits and used are changed in place. If `used`
+    is empty, no dependencies are set.
 
-    Returns
-    -------
-    int
-        Number of entries of rows on these paths that lose packets.
+    Returns the number of entries of rows on these paths that lose packets.
     """
     rows = len(row_base) - 1
     reached = np.full(rows, -1, dtype=np.int64)

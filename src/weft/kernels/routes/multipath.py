@@ -30,16 +30,7 @@ STUCK = 2
 def flow_key(key, flow):
     """Return the random state of a flow.
 
-    Parameters
-    ----------
-    key
-        uint64: seed.
-    flow
-        Number of the flow.
-
-    Returns
-    -------
-    uint64
+    `key`, uint64: seed. `flow`: number of the flow. Returns uint64.
     """
     return splitmix64(np.uint64(key) + np.uint64(flow) * GOLDEN)
 
@@ -54,17 +45,8 @@ def flowlet_hash(state, qp, epoch):
 def linear_codes(key, count):
     """Return 31 random bits per endpoint, which stand for the endpoint's name.
 
-    Parameters
-    ----------
-    key
-        uint64: seed.
-    count
-        Number of endpoints.
-
-    Returns
-    -------
-    ndarray
-        uint32 [count]: one code per endpoint.
+    `key`, uint64: seed. `count`: number of endpoints. Returns uint32 [count]: one code per
+    endpoint.
     """
     codes = np.empty(count, dtype=np.uint32)
     for endpoint in range(count):
@@ -97,43 +79,28 @@ def hashed_counts(
 ):  # fmt: skip
     """Walk every (flow, QP, epoch) once and count the edges on its path.
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    target_row, endpoint_out
-        int32 [destinations]: destination_row of `SwitchGraph`, and the link from the endpoint to
-        that row, -1 if the endpoint is a row.
-    group_offset, group_flow
-        int64 and int32, CSR over rows: the flows to the destinations of each row.
-    sources, destinations
-        int32 [flows]: endpoints.
-    bin_of
-        int32 [QPs, epochs]: the bin of `counts` to which the path of a QP and epoch adds; -1 to
-        leave the path out.
-    hashing
-        `IDEAL`, `NUMBERED` or `CRC`.
-    key
-        uint64: seed.
-    source_code, destination_code, qp_code, epoch_code
-        uint32 [endpoints, limbs] twice, [QPs, limbs] and [epochs, limbs]: numbers for `residue`
-        (NUMBERED only).
-    row_mask, row_rotation
-        uint32 and uint8 [rows]: number to XOR with the CRC, and number of bits by which the result
-        is rotated right.
-    counts
-        int64 [bins, edges]: number of paths over each edge, changed in place.
-    unrouted
-        bool [flows], changed in place: True for a flow without a path, which is not counted.
+    - `set_id`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
+    - `edge_row`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `target_row`, `endpoint_out`, int32 [destinations]: destination_row of `SwitchGraph`, and the
+      link from the endpoint to that row, -1 if the endpoint is a row.
+    - `group_offset`, `group_flow`: int64 and int32, CSR over rows: the flows to the destinations of
+      each row.
+    - `sources`, `destinations`, int32 [flows]: endpoints.
+    - `bin_of`, int32 [QPs, epochs]: the bin of `counts` to which the path of a QP and epoch adds;
+      -1 to leave the path out.
+    - `hashing`: `IDEAL`, `NUMBERED` or `CRC`.
+    - `key`, uint64: seed.
+    - `source_code`, `destination_code`, `qp_code`, `epoch_code`: uint32 [endpoints, limbs] twice,
+      [QPs, limbs] and [epochs, limbs]: numbers for `residue` (NUMBERED only).
+    - `row_mask`, `row_rotation`, uint32 and uint8 [rows]: number to XOR with the CRC, and number of
+      bits by which the result is rotated right.
+    - `counts`, int64 [bins, edges]: number of paths over each edge, changed in place.
+    - `unrouted`, bool [flows], changed in place: True for a flow without a path, which is not
+      counted.
 
-    Returns
-    -------
-    status, flow
-        (`DONE`, -1) if `counts` is complete. Otherwise `TOO_MANY_PATHS` and a flow whose paths
-        cannot be numbered (NUMBERED only), or `STUCK` and a flow whose path leads into a dead end
-        or a loop of the candidates.
+    Returns (`DONE`, -1) if `counts` is complete. Otherwise `TOO_MANY_PATHS` and a flow whose paths
+    cannot be numbered (NUMBERED only), or `STUCK` and a flow whose path leads into a dead end or a
+    loop of the candidates.
     """
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)

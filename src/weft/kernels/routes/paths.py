@@ -13,19 +13,11 @@ BROKEN = 1
 def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, edge_row):
     """Find the first path that does not lead from its source's row to its destination's row.
 
-    Parameters
-    ----------
-    pair, offset, edge
-        Attributes of `weft.routing.routes.PathRoutes`.
-    endpoints
-        Number of host endpoints.
-    endpoint_row, edge_tail, edge_row
-        destination_row, edge_tail and edge_row of `weft.fabrics.graph.SwitchGraph`.
+    `pair`, `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`. `endpoints`: number of
+    host endpoints. `endpoint_row`, `edge_tail`, `edge_row`: destination_row, edge_tail and edge_row
+    of `weft.fabrics.graph.SwitchGraph`.
 
-    Returns
-    -------
-    path, status
-        (-1, `SOUND`), or the index of the path and `BROKEN`.
+    Returns (-1, `SOUND`), or the index of the path and `BROKEN`.
     """
     if offset[0] != 0 or offset[len(pair)] != len(edge):
         return 0, BROKEN
@@ -47,19 +39,13 @@ def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, ed
 def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram, detours):
     """Count the listed paths by length.
 
-    Parameters
-    ----------
-    paths
-        int64: indices of paths.
-    offset
-        Attributes of `weft.routing.routes.PathRoutes`.
-    start_row, end_row, extra
-        int32, int32 and int64 [len(paths)]: first and last row, and the number of links at hosts.
-    best_hops
-        uint16 [rows, rows]: fewest edges between two rows.
-    histogram, detours
-        int64, changed in place: ``histogram[h]`` counts the paths of h hops, ``detours[x]`` the
-        paths that have x hops more than a minimal path.
+    - `paths`, int64: indices of paths.
+    - `offset`: attributes of `weft.routing.routes.PathRoutes`.
+    - `start_row`, `end_row`, `extra`, int32, int32 and int64 [len(paths)]: first and last row, and
+      the number of links at hosts.
+    - `best_hops`, uint16 [rows, rows]: fewest edges between two rows.
+    - `histogram`, `detours`, int64, changed in place: ``histogram[h]`` counts the paths of h hops,
+      ``detours[x]`` the paths that have x hops more than a minimal path.
     """
     for i in range(len(paths)):
         length = offset[paths[i] + 1] - offset[paths[i]]
@@ -74,19 +60,13 @@ def path_dependencies(
 ):  # fmt: skip
     """Set the dependencies of the paths.
 
-    Parameters
-    ----------
-    start_row, start_port, level
-        int32, int32 and uint8 [paths]: first row, port by which packets enter this row (0 if they
-        start at the row), service level.
-    offset, edge
-        Attributes of `weft.routing.routes.PathRoutes`.
-    edge_offset, edge_row, edge_port
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_port_in
-        int32 [edges]: port by which the edge enters the row at its head.
-    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
-        See `weft.kernels.routes.dependencies`; bits and used are changed in place.
+    - `start_row`, `start_port`, `level`, int32, int32 and uint8 [paths]: first row, port by which
+      packets enter this row (0 if they start at the row), service level.
+    - `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`.
+    - `edge_offset`, `edge_row`, `edge_port`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
+    - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see
+      `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """
     for i in range(len(start_row)):
         row = start_row[i]
@@ -115,24 +95,15 @@ def reversed_paths(
     The path from s to d is the table's path from d to s (in table[s]), with each cable in the other
     direction. All table paths must arrive.
 
-    Parameters
-    ----------
-    table
-        uint8 or uint16 [endpoints or more, rows]: output ports.
-    endpoint_row
-        int32 [endpoints]: row of each endpoint.
-    row_base, slot_edge, edge_row, edge_link, edge_of_link
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    offset
-        int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the start of each path in
-        `edges`. Paths are ordered by source, then by destination.
-    edges
-        int32: filled with the edges of all paths; if it is empty, only `offset` is filled.
+    - `table`, uint8 or uint16 [endpoints or more, rows]: output ports.
+    - `endpoint_row`, int32 [endpoints]: row of each endpoint.
+    - `row_base`, `slot_edge`, `edge_row`, `edge_link`, `edge_of_link`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `offset`, int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the start of each path
+      in `edges`. Paths are ordered by source, then by destination.
+    - `edges`, int32: filled with the edges of all paths; if it is empty, only `offset` is filled.
 
-    Returns
-    -------
-    int
-        The number of edges of all paths.
+    Returns the number of edges of all paths.
     """
     at = np.int64(0)
     number = 0

@@ -36,17 +36,11 @@ def table_routes(
 ):  # fmt: skip
     """Return the links of the paths from sources to destinations by forwarding tables.
 
-    Parameters
-    ----------
-    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path
-        As in `weft.kernels.routes.walk.table_loads`.
-    sources, destinations, lids
-        int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
+    `table`, `row_base`, `row_link`, `link_row`, `target_row`, `target_link`, `endpoint_out`,
+    `no_path`: as in `weft.kernels.routes.walk.table_loads`. `sources`, `destinations`, `lids`,
+    int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
 
-    Returns
-    -------
-    offset, links
-        int64 [flows + 1] and int32, CSR; a flow without a path has no links.
+    Returns int64 [flows + 1] and int32, CSR; a flow without a path has no links.
     """
     longest = len(row_base) + 2
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
@@ -90,17 +84,10 @@ def _fill_paths(
 def worst_links(offset, link, link_value, flows, worst, where, length):
     """Find the largest link value on the path of each flow.
 
-    Parameters
-    ----------
-    offset, link
-        int64 [paths + 1] and int32, CSR: the links of each path.
-    link_value
-        float64 [links]: value of each link.
-    flows
-        int32 [paths]: the flow of each path.
-    worst, where, length
-        float64, int32 and int32 [all flows], changed in place unless the path is empty: largest
-        value, the link that has it, and hops of the path.
+    `offset`, `link`: int64 [paths + 1] and int32, CSR: the links of each path. `link_value`,
+    float64 [links]: value of each link. `flows`, int32 [paths]: the flow of each path. `worst`,
+    `where`, `length`, float64, int32 and int32 [all flows], changed in place unless the path is
+    empty: largest value, the link that has it, and hops of the path.
     """
     for i in range(len(flows)):
         if offset[i] == offset[i + 1]:
@@ -141,23 +128,15 @@ def drawn_routes(
 ):  # fmt: skip
     """Return the paths of flows if every row chooses a random candidate (an ideal hash).
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge, via, via_set, direct
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row, edge_link
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    target_row, target_link, endpoint_out
-        As in `weft.kernels.routes.walk.table_loads`.
-    sources, destinations, states
-        int32, int32 and uint64 [flows]: endpoints, and the initial random state.
+    `set_id`, `set_offset`, `set_edge`, `via`, `via_set`, `direct`: attributes of
+    `weft.routing.routes.CandidateRoutes`. `edge_row`, `edge_link`: attributes of
+    `weft.fabrics.graph.SwitchGraph`. `target_row`, `target_link`, `endpoint_out`: as in
+    `weft.kernels.routes.walk.table_loads`. `sources`, `destinations`, `states`, int32, int32 and
+    uint64 [flows]: endpoints, and the initial random state.
 
-    Returns
-    -------
-    offset, links, about_offset, about
-        int64 [flows + 1] and int32, CSR: the links of direct paths, and the links of paths via a
-        random intermediate. A flow has both paths if its packets may be sent either way, and
-        neither if it is unrouted.
+    Returns int64 [flows + 1] and int32, CSR: the links of direct paths, and the links of paths via
+    a random intermediate. A flow has both paths if its packets may be sent either way, and neither
+    if it is unrouted.
     """
     sets = (set_offset, set_edge, edge_row, edge_link)
     vias = len(via_set)
@@ -222,17 +201,10 @@ def hashed_routes(
     The hash also chooses the intermediate or, with probability `minimal_share`, a direct path. The
     arguments not listed are those of `split_routes`.
 
-    Parameters
-    ----------
-    flow
-        int64 [pairs]: number of each flow, which is hashed with the seed.
-    seed
-        Seed, an integer.
+    `flow`, int64 [pairs]: number of each flow, which is hashed with the seed. `seed`: seed, an
+    integer.
 
-    Returns
-    -------
-    offset, links
-        int64 [pairs + 1] and int32, CSR; a pair without a path has no links.
+    Returns int64 [pairs + 1] and int32, CSR; a pair without a path has no links.
     """
     rows = len(set_id)
     vias = len(via_set)
@@ -308,28 +280,18 @@ def split_routes(
     this case every choice must lead to the destination
     (`weft.routing.routes.intermediates.routed_rows`).
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge, via, via_set
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row, edge_link, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    target_row, target_link, endpoint_out
-        As in `weft.kernels.routes.walk.table_loads`.
-    minimal_share
-        Share of a flow, 0 to 1, that is sent direct.
-    sources, destinations
-        int32 [pairs]: endpoints, -1 to leave a pair out.
-    most
-        Largest number of links to return.
+    - `set_id`, `set_offset`, `set_edge`, `via`, `via_set`: attributes of
+      `weft.routing.routes.CandidateRoutes`.
+    - `edge_row`, `edge_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `target_row`, `target_link`, `endpoint_out`: as in `weft.kernels.routes.walk.table_loads`.
+    - `minimal_share`: share of a flow, 0 to 1, that is sent direct.
+    - `sources`, `destinations`, int32 [pairs]: endpoints, -1 to leave a pair out.
+    - `most`: largest number of links to return.
 
-    Returns
-    -------
-    offset, links, shares, pairs
-        int64 [pairs + 1], int32 and float64, CSR: the links of each pair, and the share of the flow
-        (0 to 1) on each link; a pair without a path has no links. `pairs` is the number of first
-        pairs for which `most` links are enough; if it is not the number of all pairs, links and
-        shares are empty.
+    Returns int64 [pairs + 1], int32 and float64, CSR: the links of each pair, and the share of the
+    flow (0 to 1) on each link; a pair without a path has no links. `pairs` is the number of first
+    pairs for which `most` links are enough; if it is not the number of all pairs, links and shares
+    are empty.
     """
     rows = len(set_id)
     vias = len(via_set)

@@ -12,26 +12,18 @@ def split_loads(
 ):  # fmt: skip
     """Add each flow's weight, split equally over the candidates of every row, to the link loads.
 
-    Parameters
-    ----------
-    set_id, set_offset, set_edge
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row, edge_link, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    target_row, target_link, endpoint_out
-        int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 if the endpoint is a row.
-    group_offset, group_flow
-        int64 and int32, CSR over rows: the flows to the destinations of each row.
-    sources, destinations, weights
-        int32, int32 and float64 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
-    loads
-        float64 [links]: load of each link in units of the weights, changed in place.
+    - `set_id`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
+    - `edge_row`, `edge_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `target_row`, `target_link`, `endpoint_out`, int32 [destinations]: destination_row and
+      destination_link of `SwitchGraph`, and the link from the endpoint to its row, -1 if the
+      endpoint is a row.
+    - `group_offset`, `group_flow`: int64 and int32, CSR over rows: the flows to the destinations of
+      each row.
+    - `sources`, `destinations`, `weights`, int32, int32 and float64 [flows]: as in
+      `weft.routing.routes.flows.EndpointFlows`.
+    - `loads`, float64 [links]: load of each link in units of the weights, changed in place.
 
-    Returns
-    -------
-    int
-        Number of flows without a path.
+    Returns the number of flows without a path.
     """
     rows = len(group_offset) - 1
     amount = np.zeros(rows, dtype=np.float64)

@@ -75,28 +75,19 @@ def table_loads(
 ):  # fmt: skip
     """Add the weight of every delivered flow to the links of its path.
 
-    Parameters
-    ----------
-    table
-        uint8 or uint16 [all lids, rows]: output ports.
-    row_base, row_link, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    target_row, target_link, endpoint_out
-        int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 if the endpoint is a row.
-    no_path
-        The port that means "no path".
-    sources, destinations, lids, weights, order
-        Arrays [flows] as in `weft.routing.routes.flows.EndpointFlows`; weights have the type of
-        `loads`. `order` lists the flows by destination, so that the entries of one LID stay in the
-        L1 cache.
-    loads
-        int64 or float64 [links]: load of each link in units of the weights, changed in place.
+    - `table`, uint8 or uint16 [all lids, rows]: output ports.
+    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `target_row`, `target_link`, `endpoint_out`, int32 [destinations]: destination_row and
+      destination_link of `SwitchGraph`, and the link from the endpoint to its row, -1 if the
+      endpoint is a row.
+    - `no_path`: the port that means "no path".
+    - `sources`, `destinations`, `lids`, `weights`, `order`: arrays [flows] as in
+      `weft.routing.routes.flows.EndpointFlows`; weights have the type of `loads`. `order` lists the
+      flows by destination, so that the entries of one LID stay in the L1 cache.
+    - `loads`, int64 or float64 [links]: load of each link in units of the weights, changed in
+      place.
 
-    Returns
-    -------
-    int
-        Number of flows that are not delivered; these add no load.
+    Returns the number of flows that are not delivered; these add no load.
     """
     unrouted = 0
     limit = len(row_base) + 1
@@ -166,28 +157,16 @@ def row_users(
 
     Every endpoint sends one flow to every other endpoint.
 
-    Parameters
-    ----------
-    table, row_base, row_link, link_row, target_row, target_link, no_path
-        As in `table_loads`.
-    lids, targets
-        int32 or int64: LID (as an index in the table) and endpoint of each destination;
-        destinations at the same row are consecutive.
-    sources
-        int64 [rows]: endpoints that send through each row.
-    slots, rows, endpoints
-        int32 [links]: `slots` is a link's index in `row_link`, and `rows` the row at its tail. For
-        a link from a host, `slots` is -1, `rows` is the row at the link's head, and `endpoints` the
-        endpoint at its tail.
+    `table`, `row_base`, `row_link`, `link_row`, `target_row`, `target_link`, `no_path`: as in
+    `table_loads`. `lids`, `targets`, int32 or int64: LID (as an index in the table) and endpoint of
+    each destination; destinations at the same row are consecutive. `sources`, int64 [rows]:
+    endpoints that send through each row. `slots`, `rows`, `endpoints`, int32 [links]: `slots` is a
+    link's index in `row_link`, and `rows` the row at its tail. For a link from a host, `slots` is
+    -1, `rows` is the row at the link's head, and `endpoints` the endpoint at its tail.
 
-    Returns
-    -------
-    tuple of ndarray
-        int32 indices in `slots`, int32 source rows, int32 destination rows and int64 numbers of
-        flows: one entry per link and pair of rows, as far as there are flows.
+    Returns int32 indices in `slots`, int32 source rows, int32 destination rows and int64 numbers of
+    flows: one entry per link and pair of rows, as far as there are flows.
 
-    Notes
-    -----
     Each row has one next hop to a destination. The rows whose packets to this destination cross a
     link therefore form a tree, which is searched from the link against the packets' direction.
     """

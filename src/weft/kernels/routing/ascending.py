@@ -94,46 +94,31 @@ def ordered_tables(
     one with the least sum of loads. After `EVEN_PASSES` passes, the fourth powers of the loads are
     summed, which lowers the largest load. Every pass chooses the paths to each LID again.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_tail, edge_port, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    reverse
-        int32 [edges]: the edge of the same cable in the other direction.
-    edge_cost
-        float64 [edges]: 1 / (rate in Gbit/s).
-    row_sources
-        int64 [rows]: number of hosts that send through the row.
-    weight
-        int64 [rows]: 0 for a row that needs no path.
-    distances
-        uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
-    goals
-        int32: target rows, in the order of routing.
-    lane
-        int32 [rows]: layer of the paths to each row, an index in `order`.
-    order, channel_at
-        int32 [layers, edges]: number of each edge in each layer, and edge of each number.
-    target_offset, target_destination
-        int32 CSR over rows: the destinations of each row, endpoints first.
-    destination_port
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    num_endpoints, lmc, passes
-        Destinations from num_endpoints on are switches and add no load; LID mask control; number of
-        passes.
-    no_path
-        The port that means "no path", the largest value of the table's type.
-    load
-        int64 [edges]: flows on each edge; initially zeros, changed in place.
-    table, best_table
-        uint8 or uint16 [lids, rows]: the tables of the latest pass, and those of the pass with the
-        least product of the two returned values.
+    - `edge_offset`, `edge_row`, `edge_tail`, `edge_port`, `row_base`, `slot_edge`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
+    - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
+    - `row_sources`, int64 [rows]: number of hosts that send through the row.
+    - `weight`, int64 [rows]: 0 for a row that needs no path.
+    - `distances`, uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no
+      path.
+    - `goals`, int32: target rows, in the order of routing.
+    - `lane`, int32 [rows]: layer of the paths to each row, an index in `order`.
+    - `order`, `channel_at`, int32 [layers, edges]: number of each edge in each layer, and edge of
+      each number.
+    - `target_offset`, `target_destination`: int32 CSR over rows: the destinations of each row,
+      endpoints first.
+    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
+      destination is a row.
+    - `num_endpoints`, `lmc`, `passes`: destinations from num_endpoints on are switches and add no
+      load; LID mask control; number of passes.
+    - `no_path`: the port that means "no path", the largest value of the table's type.
+    - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
+    - `table`, `best_table`, uint8 or uint16 [lids, rows]: the tables of the latest pass, and those
+      of the pass with the least product of the two returned values.
 
-    Returns
-    -------
-    worst, total
-        Of `best_table`: the largest product of an edge's load and cost, and the sum of the loads of
-        all edges.
+    Returns the largest product of an edge's load and cost with `best_table`, and the sum of the
+    loads of all edges.
     """
     graph = (edge_offset, edge_row, edge_tail, reverse, reverse)
     rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -243,16 +228,10 @@ def ordered_tables(
 def complete_rows(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
     """For each LID, give rows without a path the port towards the nearest row that has a path.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, destination_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    reverse
-        int32 [edges]: the edge of the same cable in the other direction.
-    lmc, no_path
-        As in `ordered_tables`.
-    table
-        uint8 or uint16 [lids, rows]: output ports, changed in place.
+    `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
+    `weft.fabrics.graph.SwitchGraph`. `reverse`, int32 [edges]: the edge of the same cable in the
+    other direction. `lmc`, `no_path`: as in `ordered_tables`. `table`, uint8 or uint16 [lids,
+    rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)

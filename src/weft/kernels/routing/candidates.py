@@ -13,20 +13,11 @@ def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     A set is found by a hash of its edges and compared edge by edge, so that equal sets, and only
     they, share a number. Sets are numbered in the order of first use.
 
-    Parameters
-    ----------
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    targets
-        int32: target rows.
-    set_id
-        int32 [rows, rows]: number of the set of each target and row, changed in place; unchanged
-        where the row is the target or has no path to it.
+    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `targets`, int32:
+    target rows. `set_id`, int32 [rows, rows]: number of the set of each target and row, changed in
+    place; unchanged where the row is the target or has no path to it.
 
-    Returns
-    -------
-    set_offset, set_edge
-        int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
+    Returns int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)

@@ -78,37 +78,25 @@ def check_tables(
 
     A pair of hosts is routed when the source reaches every LID of the destination.
 
-    Parameters
-    ----------
-    table
-        uint8 or uint16 [destinations << lmc, rows]: output ports.
-    lmc, no_path
-        LID mask control, and the port that means "no path".
-    target_row, target_link
-        int32 [destinations]: destination_row and destination_link of
-        `weft.fabrics.graph.SwitchGraph`.
-    target_weight
-        int64 [destinations]: 0 for a destination that is not a host.
-    row_base, row_link, link_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    row_sources, row_itself
-        int64 [rows]: number of hosts that send through the row; and 1 if the row itself is one of
-        these hosts, else 0.
-    best_hops
-        uint16 [rows, rows]: fewest edges between two rows, `UNREACHED` where there is no path.
-    histogram, detours
-        int64 [rows + 2] each, changed in place. ``histogram[h]`` counts the pairs whose path to the
-        first LID has h hops; ``detours[x]`` counts the pairs whose path to the first LID has x hops
-        more than a minimal path.
-    loop_lids, loop_rows
-        int32: filled with the LIDs that have a forwarding loop, and a row on the loop of each, as
-        far as there is room.
+    - `table`, uint8 or uint16 [destinations << lmc, rows]: output ports.
+    - `lmc`, `no_path`: LID mask control, and the port that means "no path".
+    - `target_row`, `target_link`, int32 [destinations]: destination_row and destination_link of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `target_weight`, int64 [destinations]: 0 for a destination that is not a host.
+    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `row_sources`, `row_itself`, int64 [rows]: number of hosts that send through the row; and 1 if
+      the row itself is one of these hosts, else 0.
+    - `best_hops`, uint16 [rows, rows]: fewest edges between two rows, `UNREACHED` where there is no
+      path.
+    - `histogram`, `detours`: int64 [rows + 2] each, changed in place. ``histogram[h]`` counts the
+      pairs whose path to the first LID has h hops; ``detours[x]`` counts the pairs whose path to
+      the first LID has x hops more than a minimal path.
+    - `loop_lids`, `loop_rows`, int32: filled with the LIDs that have a forwarding loop, and a row
+      on the loop of each, as far as there is room.
 
-    Returns
-    -------
-    unrouted, apart, loops, unrouted_rows
-        Number of pairs of hosts that are not routed; of pairs among them that no cables connect; of
-        LIDs with a loop; and of (row, LID) pairs that cables connect but the table does not.
+    Returns the number of pairs of hosts that are not routed; of pairs among them that no cables
+    connect; of LIDs with a loop; and of (row, LID) pairs that cables connect but the table does
+    not.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -167,21 +155,12 @@ def list_unrouted(
 ):  # fmt: skip
     """List the pairs of hosts whose source does not reach every LID of the destination.
 
-    Parameters
-    ----------
-    table, lmc, target_row, target_link, row_base, row_link, link_row, no_path
-        As in `check_tables`.
-    host_endpoint, host_row
-        int32 [hosts]: the host's number as a destination, and the row through which it sends; -1
-        for none.
-    pairs
-        int64 [pairs, 2]: filled with the first pairs (source, destination) of host numbers,
-        ordered by destination.
+    `table`, `lmc`, `target_row`, `target_link`, `row_base`, `row_link`, `link_row`, `no_path`: as
+    in `check_tables`. `host_endpoint`, `host_row`, int32 [hosts]: the host's number as a
+    destination, and the row through which it sends; -1 for none. `pairs`, int64 [pairs, 2]: filled
+    with the first pairs (source, destination) of host numbers, ordered by destination.
 
-    Returns
-    -------
-    int
-        The number of pairs, including those for which `pairs` has no room.
+    Returns the number of pairs, including those for which `pairs` has no room.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -216,17 +195,10 @@ def list_unrouted(
 def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached):
     """Set reached[i, row] to whether the table leads from the row to lids[i].
 
-    Parameters
-    ----------
-    table, row_base, row_link, link_row, no_path
-        As in `check_tables`.
-    lids
-        int32: LIDs to check, as indices in the table.
-    lid_row, lid_link
-        int32 [len(lids)]: row of the LID's destination (-1 for none), and the link from that row to
-        the destination.
-    reached
-        bool [len(lids), rows]: filled with the results.
+    `table`, `row_base`, `row_link`, `link_row`, `no_path`: as in `check_tables`. `lids`, int32:
+    LIDs to check, as indices in the table. `lid_row`, `lid_link`, int32 [len(lids)]: row of the
+    LID's destination (-1 for none), and the link from that row to the destination. `reached`, bool
+    [len(lids), rows]: filled with the results.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)

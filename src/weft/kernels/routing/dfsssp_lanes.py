@@ -213,24 +213,16 @@ def dfsssp_lanes(
     All paths start in lane 0. In each lane, dependencies are searched for cycles, and the paths of
     the dependency of a cycle that fewest paths use move to the next lane.
 
-    Parameters
-    ----------
-    edge_row, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    key
-        int64 [edges]: LID of the tail, then port: the order of edges in OpenSM's tree.
-    sources, source_weight
-        The rows with adapters in OpenSM's order, and the number of LIDs at each, int64 [rows].
-    lines
-        Lines of the table in OpenSM's order.
-    most_dependencies, most_entries
-        Bounds of the numbers of pairs of consecutive edges, and of such pairs in all paths.
-    available
-        Number of lanes; one more is returned if they do not suffice.
-    table
-        uint8 or uint16 [lines, rows]: output ports.
-    lane
-        uint8 [rows, lines]: zeros, changed in place to the lane of each path.
+    - `edge_row`, `row_base`, `slot_edge`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `key`, int64 [edges]: LID of the tail, then port: the order of edges in OpenSM's tree.
+    - `sources`, `source_weight`: the rows with adapters in OpenSM's order, and the number of LIDs
+      at each, int64 [rows].
+    - `lines`: lines of the table in OpenSM's order.
+    - `most_dependencies`, `most_entries`: bounds of the numbers of pairs of consecutive edges, and
+      of such pairs in all paths.
+    - `available`: number of lanes; one more is returned if they do not suffice.
+    - `table`, uint8 or uint16 [lines, rows]: output ports.
+    - `lane`, uint8 [rows, lines]: zeros, changed in place to the lane of each path.
     """
     number = len(edge_row)
     edges = np.zeros(number, dtype=EDGE)

@@ -19,30 +19,20 @@ def weighted_tables(
     that OpenSM's heap yields first is used: rows enter the heap by row_rank, then the adapter, if
     the destination is not itself a row.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, destination_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_back
-        int32 [edges]: the edge of the same cable in the other direction.
-    row_rank, rank_row
-        int32 [rows]: each row's index in the initial order of the heap, and the row of each index.
-    row_weight
-        int64 [rows]: flows that the row sends to each LID.
-    first_weight
-        Initial weight of an edge, in flows.
-    far
-        Paths of this weight or more are not found.
-    listed
-        int32: the destinations to fill, in this order.
-    destination_port
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    hangs
-        uint8 [destinations]: 0 for a destination that is itself a row, else 1.
-    lmc, no_path
-        LID mask control, and the port that means "no path".
-    table
-        uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `edge_back`, int32 [edges]: the edge of the same cable in the other direction.
+    - `row_rank`, `rank_row`, int32 [rows]: each row's index in the initial order of the heap, and
+      the row of each index.
+    - `row_weight`, int64 [rows]: flows that the row sends to each LID.
+    - `first_weight`: initial weight of an edge, in flows.
+    - `far`: paths of this weight or more are not found.
+    - `listed`, int32: the destinations to fill, in this order.
+    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
+      destination is a row.
+    - `hangs`, uint8 [destinations]: 0 for a destination that is itself a row, else 1.
+    - `lmc`, `no_path`: LID mask control, and the port that means "no path".
+    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)

@@ -39,14 +39,9 @@ def bfs(edge_offset, edge_row, root, hops, queue):
 def bfs_many(edge_offset, edge_row, roots, hops):
     """Fill hops[i, r] with the number of edges from row r to row roots[i].
 
-    Parameters
-    ----------
-    edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    roots
-        int32: rows that distances lead to.
-    hops
-        uint16 [len(roots), rows], changed in place: `UNREACHED` where there is no path.
+    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `roots`, int32: rows
+    that distances lead to. `hops`, uint16 [len(roots), rows], changed in place: `UNREACHED` where
+    there is no path.
     """
     queue = np.empty(len(edge_offset), dtype=np.int32)
     for i in range(len(roots)):

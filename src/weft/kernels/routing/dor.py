@@ -18,21 +18,15 @@ def dimension_tables(
     are preferred, then the lowest port. Destinations are routed in the given order, once for each
     LID offset. LIDs of switches are not counted; all LIDs of a switch have the same path.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, destination_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_key
-        int32 [edges]: the edge's number in the order of dimensions and directions.
-    order
-        int32: the destinations, in the order of routing.
-    destination_port
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    num_endpoints, lmc, no_path
-        Destinations from num_endpoints on are switches; LID mask control; the port that means "no
-        path".
-    table
-        uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `edge_key`, int32 [edges]: the edge's number in the order of dimensions and directions.
+    - `order`, int32: the destinations, in the order of routing.
+    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
+      destination is a row.
+    - `num_endpoints`, `lmc`, `no_path`: destinations from num_endpoints on are switches; LID mask
+      control; the port that means "no path".
+    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     lids = 1 << lmc
@@ -129,14 +123,9 @@ def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
     and xz are related if x is the only common neighbour of y and z. The classes are the transitive
     closure of both relations.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_tail
-        int32: the graph, as in `weft.fabrics.graph.SwitchGraph`.
-    hops
-        uint16 [rows, rows]: distances between rows.
-    parent
-        int32 [edges], changed in place: the lowest edge in the class of each edge.
+    `edge_offset`, `edge_row`, `edge_tail`, int32: the graph, as in
+    `weft.fabrics.graph.SwitchGraph`. `hops`, uint16 [rows, rows]: distances between rows. `parent`,
+    int32 [edges], changed in place: the lowest edge in the class of each edge.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)

@@ -340,36 +340,25 @@ def ftree_tables(
 
     A job is one destination to route.
 
-    Parameters
-    ----------
-    rank
-        int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
-    levels
-        Number of OpenSM's ranks in the tree.
-    is_leaf
-        bool [rows]: whether the row is a leaf switch.
-    start, order
-        int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]] are row r's
-        groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the same
-        rank (1), and up (2). `order` is changed in place.
-    head
-        int32 [groups]: the row that the group leads to, -1 for an adapter.
-    position
-        int32 [groups]: among equally loaded groups, the group of the lowest position is first.
-    port_start, remote_port
-        int32 CSR over groups: for each port of a group, the port at the other end of the cable.
-    family
-        int32 [rows]: equal for rows that have the same rows below.
-    job_destination, job_row, job_port
-        int32 [jobs]: the destination (-1 for an absent host that is routed only to count its
-        load), its row, and the row's port to it (0 if the destination is the row itself).
-    job_main, job_credit
-        int32 [jobs]: whether the job adds to the loads upwards, and how many times its paths may
-        go up again after they have gone down.
-    no_path
-        The port that means "no path".
-    table
-        uint8 or uint16 [destinations, rows]: output ports, changed in place.
+    - `rank`, int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
+    - `levels`: number of OpenSM's ranks in the tree.
+    - `is_leaf`, bool [rows]: whether the row is a leaf switch.
+    - `start`, `order`: int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]]
+      are row r's groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the
+      same rank (1), and up (2). `order` is changed in place.
+    - `head`, int32 [groups]: the row that the group leads to, -1 for an adapter.
+    - `position`, int32 [groups]: among equally loaded groups, the group of the lowest position is
+      first.
+    - `port_start`, `remote_port`: int32 CSR over groups: for each port of a group, the port at the
+      other end of the cable.
+    - `family`, int32 [rows]: equal for rows that have the same rows below.
+    - `job_destination`, `job_row`, `job_port`, int32 [jobs]: the destination (-1 for an absent host
+      that is routed only to count its load), its row, and the row's port to it (0 if the
+      destination is the row itself).
+    - `job_main`, `job_credit`, int32 [jobs]: whether the job adds to the loads upwards, and how
+      many times its paths may go up again after they have gone down.
+    - `no_path`: the port that means "no path".
+    - `table`, uint8 or uint16 [destinations, rows]: output ports, changed in place.
     """
     rows = len(rank)
     groups = len(head)

@@ -100,21 +100,16 @@ def inner_paths(
     any edges to the nearest switch that has a legal path. No path from a router crosses such a
     switch.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_up
-        int32, int32 and uint8: the graph of the cables inside lines. Its vertices are the entries
-        of `Lines.switches`.
-    line_start
-        int32 [lines + 1]: vertices of each line.
-    rank, line_of, has_joints, inner_base
-        int32, int32, uint8 and int64 [vertices]: index in the line, line, whether the switch has
-        joints, and the start of its entries in the next three arrays.
-    inner_hops, inner_down, inner_order
-        uint16, uint8 and int32: filled with `hops`, `down` and `order` of `Lines`.
-    unreached
-        int64 [lines]: filled with the number of pairs of switches that have joints but no legal
-        path between them.
+    - `edge_offset`, `edge_row`, `edge_up`, int32, int32 and uint8: the graph of the cables inside
+      lines. Its vertices are the entries of `Lines.switches`.
+    - `line_start`, int32 [lines + 1]: vertices of each line.
+    - `rank`, `line_of`, `has_joints`, `inner_base`, int32, int32, uint8 and int64 [vertices]: index
+      in the line, line, whether the switch has joints, and the start of its entries in the next
+      three arrays.
+    - `inner_hops`, `inner_down`, `inner_order`, uint16, uint8 and int32: filled with `hops`, `down`
+      and `order` of `Lines`.
+    - `unreached`, int64 [lines]: filled with the number of pairs of switches that have joints but
+      no legal path between them.
     """
     vertices = len(rank)
     hops = np.empty(vertices, dtype=np.uint16)
@@ -178,24 +173,14 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     the legal paths inside a line, the least loaded is used. The flows of every tree are added to
     the loads, except flows to switches.
 
-    Parameters
-    ----------
-    edges, lines, joints, targets
-        `Edges`, `Lines`, `Joints` and `Targets`.
-    passes
-        How often each tree is chosen. On every pass but the first, a tree keeps its joints, which
-        `steps` stores, but its cables and its paths inside lines are chosen again.
-    no_path
-        The port that means "no path".
-    load
-        int64 [edges]: zeros, filled with the flows of each edge.
-    steps
-        int32 [rows, nodes]: scratch; [0, nodes] for a single pass.
-    turns
-        uint8 [rows, rows]: filled with the number of turns against the order on the path from the
-        second row to the first; at most 255, which also means "no path".
-    table
-        uint8 or uint16 [destinations, rows]: filled with ports.
+    - `passes`: how often each tree is chosen. On every pass but the first, a tree keeps its joints,
+      which `steps` stores, but its cables and its paths inside lines are chosen again.
+    - `no_path`: the port that means "no path".
+    - `load`, int64 [edges]: zeros, filled with the flows of each edge.
+    - `steps`, int32 [rows, nodes]: scratch; [0, nodes] for a single pass.
+    - `turns`, uint8 [rows, rows]: filled with the number of turns against the order on the path
+      from the second row to the first; at most 255, which also means "no path".
+    - `table`, uint8 or uint16 [destinations, rows]: filled with ports.
     """
     # Reading a field of a tuple in a loop would update a reference count each time.
     node_offset, of_node, line_of, router_of, switch_of, candidates, candidate_offset = (

@@ -37,38 +37,24 @@ def fit_paths(
 ):  # fmt: skip
     """Assign each path to the first lane that accepts all its dependencies without a cycle.
 
-    Parameters
-    ----------
-    table, row_base, slot_edge, edge_offset, edge_row, edge_tail
-        Attributes of `weft.routing.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
-    lids
-        int32: LIDs whose paths are assigned, as indices in the table.
-    edge_back
-        int32 [edges]: the edge of the same cable in the other direction.
-    first_dependency
-        int64 [edges + 1]: first dependency of each edge; see the module.
-    counts
-        uint8 [rows]: 1 where paths from the row need a lane.
-    groups
-        uint8 [lids, rows]: group of each path. Paths are assigned in the order of their groups, in
-        a group in the order of LIDs, and for one LID from the row nearest to the destination to the
-        farthest.
-    num_groups
-        Number of groups.
-    max_lanes
-        Largest number of lanes, at most 16.
-    max_work, enough
-        Give up when more than max_work edges have been visited and `enough` lanes are in use.
-    position
-        int32 [max_lanes, edges]: each edge's position in the order of each lane, initially any
-        order, changed in place.
-    lane_of
-        uint8 [lids, rows]: filled with the lane of each path, `max_lanes` if no lane accepts it.
+    - `table`, `row_base`, `slot_edge`, `edge_offset`, `edge_row`, `edge_tail`: attributes of
+      `weft.routing.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
+    - `lids`, int32: LIDs whose paths are assigned, as indices in the table.
+    - `edge_back`, int32 [edges]: the edge of the same cable in the other direction.
+    - `first_dependency`, int64 [edges + 1]: first dependency of each edge; see the module.
+    - `counts`, uint8 [rows]: 1 where paths from the row need a lane.
+    - `groups`, uint8 [lids, rows]: group of each path. Paths are assigned in the order of their
+      groups, in a group in the order of LIDs, and for one LID from the row nearest to the
+      destination to the farthest.
+    - `max_lanes`: largest number of lanes, at most 16.
+    - `max_work`, `enough`: give up when more than max_work edges have been visited and `enough`
+      lanes are in use.
+    - `position`, int32 [max_lanes, edges]: each edge's position in the order of each lane,
+      initially any order, changed in place.
+    - `lane_of`, uint8 [lids, rows]: filled with the lane of each path, `max_lanes` if no lane
+      accepts it.
 
-    Returns
-    -------
-    int
-        `CIRCLE`, `GAVE_UP`, or the number of edges visited, a measure of the work.
+    Returns `CIRCLE`, `GAVE_UP`, or the number of edges visited, a measure of the work.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
@@ -381,18 +367,12 @@ def order_edges(
 ):  # fmt: skip
     """Order the edges so that the dependencies of all paths lead forward, as far as possible.
 
-    Parameters
-    ----------
-    position
-        int32 [edges]: filled with each edge's position in the order.
-    table, lids, row_base, slot_edge, edge_offset, edge_row, first_dependency, counts
-        As in `fit_paths`.
+    `position`, int32 [edges]: filled with each edge's position in the order. `table`, `lids`,
+    `row_base`, `slot_edge`, `edge_offset`, `edge_row`, `first_dependency`, `counts`: as in
+    `fit_paths`.
 
-    Returns
-    -------
-    int
-        Number of edges on cycles or behind a cycle, which are last in the order; 0 if one lane
-        suffices.
+    Returns the number of edges on cycles or behind a cycle, which are last in the order; 0 if one
+    lane suffices.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)

@@ -18,27 +18,19 @@ def layered_paths(
     without a cycle. Of the paths that this lane accepts, the least loaded so far is used; if
     `frugal`, paths whose dependencies the lane already contains have precedence.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_tail
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_back, first_dependency, counts, max_lanes, position
-        As in `weft.kernels.routing.lane_assignment.fit_paths`.
-    edge_cost
-        float64 [edges]: cost of one flow on the edge.
-    targets
-        int32: target rows.
-    flow_from, flow_to
-        int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target row t.
-    frugal
-        Whether to prefer paths whose dependencies a lane already contains.
-    load
-        int64 [edges]: flows on each edge, changed in place.
-    chosen
-        int32 [targets, rows]: filled with the edge by which each row sends; -1 where there is no
-        path.
-    lane_of
-        uint8 [targets, rows]: filled with the lane of each path, max_lanes if no lane accepts it.
+    - `edge_offset`, `edge_row`, `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `edge_back`, `first_dependency`, `counts`, `max_lanes`, `position`: as in
+      `weft.kernels.routing.lane_assignment.fit_paths`.
+    - `edge_cost`, float64 [edges]: cost of one flow on the edge.
+    - `targets`, int32: target rows.
+    - `flow_from`, `flow_to`, int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target
+      row t.
+    - `frugal`: whether to prefer paths whose dependencies a lane already contains.
+    - `load`, int64 [edges]: flows on each edge, changed in place.
+    - `chosen`, int32 [targets, rows]: filled with the edge by which each row sends; -1 where there
+      is no path.
+    - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, max_lanes if no lane
+      accepts it.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)
@@ -149,27 +141,19 @@ def spread_paths(
 ):  # fmt: skip
     """Choose the paths to each LID again, among those that lead forward in the order of some lane.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_cost, counts, flow_from
-        As in `layered_paths`.
-    lids, lid_row
-        int32: LIDs as indices in the table, and row of each; LIDs at one row are consecutive.
-    position
-        int32 [lanes, edges]: each edge's position in the order of each lane.
-    passes
-        How often the paths to each LID are chosen.
-    load
-        int64 [edges]: flows on each edge, changed in place.
-    table
-        uint8 or uint16 [all lids, rows]: paths that each lead forward in some lane. The paths to a
-        LID are replaced by less loaded paths if these, too, lead forward from all rows that need a
-        lane.
-    lane_of
-        uint8 [lids, rows]: filled with the lowest lane in whose order the path leads forward; 0 for
-        a path that needs no lane.
+    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `edge_cost`, `counts`, `flow_from`: as in `layered_paths`.
+    - `lids`, `lid_row`, int32: LIDs as indices in the table, and row of each; LIDs at one row are
+      consecutive.
+    - `position`, int32 [lanes, edges]: each edge's position in the order of each lane.
+    - `passes`: how often the paths to each LID are chosen.
+    - `load`, int64 [edges]: flows on each edge, changed in place.
+    - `table`, uint8 or uint16 [all lids, rows]: paths that each lead forward in some lane. The
+      paths to a LID are replaced by less loaded paths if these, too, lead forward from all rows
+      that need a lane.
+    - `lane_of`, uint8 [lids, rows]: filled with the lowest lane in whose order the path leads
+      forward; 0 for a path that needs no lane.
     """
     rows = len(row_base) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -303,19 +287,14 @@ def widen_orders(
     Every dependency of a shortest path from a source to a target is added to each lane in which it
     closes no cycle.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts
-        As in `layered_paths`.
-    sources
-        uint8 [rows]: 1 for rows at which paths begin.
-    row_base, slot_edge, table, lids
-        As in `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
-    lanes
-        uint8 [lids, rows]: the lanes of the present paths.
-    position
-        int32 [lanes, edges]: each edge's position in the order of each lane, changed in place. The
-        dependencies of the present paths lead forward before and after.
+    - `edge_offset`, `edge_row`, `edge_tail`, `edge_back`, `first_dependency`, `targets`, `counts`:
+      as in `layered_paths`.
+    - `sources`, uint8 [rows]: 1 for rows at which paths begin.
+    - `row_base`, `slot_edge`, `table`, `lids`: as in
+      `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
+    - `lanes`, uint8 [lids, rows]: the lanes of the present paths.
+    - `position`, int32 [lanes, edges]: each edge's position in the order of each lane, changed in
+      place. The dependencies of the present paths lead forward before and after.
     """
     rows = len(row_base) - 1
     edges = len(edge_row)

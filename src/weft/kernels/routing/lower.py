@@ -12,35 +12,23 @@ def colour_paths(
 ):  # fmt: skip
     """Write every path to the first LID of its destination whose entries allow the path.
 
-    Parameters
-    ----------
-    order
-        int64 [paths]: the paths, in the order of their assignment.
-    source, destination
-        int64 [paths]: source and destination endpoint of each path.
-    offset, edge
-        int32 CSR over paths: edges of each path, as in `weft.routing.routes.PathRoutes`.
-    level
-        uint8 [paths]: service level of each path.
-    endpoint_row, edge_tail, edge_port
-        destination_row, edge_tail and edge_port of `weft.fabrics.graph.SwitchGraph`.
-    last_port
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    lmc, no_path
-        LID mask control, and the port that means "no path".
-    table
-        uint8 or uint16 [lids, rows]: output ports, changed in place.
-    sl
-        uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
-        unset. The shape is [1, 1] if all paths have the same service level.
-    chosen
-        uint8 [paths]: filled with each path's LID offset.
+    - `order`, int64 [paths]: the paths, in the order of their assignment.
+    - `source`, `destination`, int64 [paths]: source and destination endpoint of each path.
+    - `offset`, `edge`: int32 CSR over paths: edges of each path, as in
+      `weft.routing.routes.PathRoutes`.
+    - `level`, uint8 [paths]: service level of each path.
+    - `endpoint_row`, `edge_tail`, `edge_port`: destination_row, edge_tail and edge_port of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `last_port`, int32 [destinations]: output port at the destination's row; 0 if the destination
+      is a row.
+    - `lmc`, `no_path`: LID mask control, and the port that means "no path".
+    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `sl`, uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
+      unset. The shape is [1, 1] if all paths have the same service level.
+    - `chosen`, uint8 [paths]: filled with each path's LID offset.
 
-    Returns
-    -------
-    path, row
-        (-1, -1) if every path fits a LID; otherwise the first path that fits none, and the first
-        row where this path conflicts with LID offset 0.
+    Returns (-1, -1) if every path fits a LID; otherwise the first path that fits none, and the
+    first row where this path conflicts with LID offset 0.
     """
     for i in range(len(order)):
         p = order[i]
@@ -84,16 +72,10 @@ def extend_rows(
 
     Of equally near rows, the destination's own row is used, else the first that the search finds.
 
-    Parameters
-    ----------
-    destinations
-        int64: destinations whose LIDs are completed.
-    edge_offset, edge_row, edge_port
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_back
-        int32 [edges]: the edge of the same cable in the other direction.
-    lmc, endpoint_row, last_port, no_path, table
-        As in `colour_paths`.
+    `destinations`, int64: destinations whose LIDs are completed. `edge_offset`, `edge_row`,
+    `edge_port`: attributes of `weft.fabrics.graph.SwitchGraph`. `edge_back`, int32 [edges]: the
+    edge of the same cable in the other direction. `lmc`, `endpoint_row`, `last_port`, `no_path`,
+    `table`: as in `colour_paths`.
     """
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)

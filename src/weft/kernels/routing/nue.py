@@ -272,37 +272,22 @@ def share_lanes(
     there is no such lane, it gets the lane of the least excess (see `_grow`) among those that reach
     all rows, or else the last lane, in which the escape tree must lead to the goal.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_tail
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    reverse
-        int32 [edges]: the edge of the same cable in the other direction.
-    dependency
-        int64 [edges + 1]: first dependency of each channel; see the module.
-    edge_cost
-        float64 [edges]: 1 / (rate in Gbit/s).
-    row_sources
-        int64 [rows]: number of hosts that send through the row.
-    weight
-        int64 [rows]: 0 for a row that needs no path.
-    distances
-        uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
-    goals
-        int32: target rows, in the order of routing; each row occurs once per destination.
-    parent
-        int32 [rows]: channel of each row towards the root of the escape tree.
-    wanted, aimed
-        uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals; and 1 for rows
-        on branches of the escape tree that lead to such a goal.
-    load
-        int64 [edges]: flows on each edge; initially zeros, changed in place.
-    state
-        uint8 [lanes, dependencies]: `UNUSED`, `USED` or `BLOCKED`, changed in place.
-    order, channel_at
-        int32 [lanes, edges], changed in place; see the module.
-    lane
-        int32 [rows]: the lane of each goal, changed in place where it is -1.
+    - `edge_offset`, `edge_row`, `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
+    - `dependency`, int64 [edges + 1]: first dependency of each channel; see the module.
+    - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
+    - `row_sources`, int64 [rows]: number of hosts that send through the row.
+    - `weight`, int64 [rows]: 0 for a row that needs no path.
+    - `distances`, uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no
+      path.
+    - `goals`, int32: target rows, in the order of routing; each row occurs once per destination.
+    - `parent`, int32 [rows]: channel of each row towards the root of the escape tree.
+    - `wanted`, `aimed`, uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals;
+      and 1 for rows on branches of the escape tree that lead to such a goal.
+    - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
+    - `state`, uint8 [lanes, dependencies]: `UNUSED`, `USED` or `BLOCKED`, changed in place.
+    - `order`, `channel_at`, int32 [lanes, edges], changed in place; see the module.
+    - `lane`, int32 [rows]: the lane of each goal, changed in place where it is -1.
     """
     graph = (edge_offset, edge_row, edge_tail, reverse, dependency)
     rows, channels, lanes = len(edge_offset) - 1, len(edge_row), len(state)

@@ -65,20 +65,14 @@ def ranked_tables(
     Among a row's ports of the fewest hops, the port is chosen as in
     `weft.kernels.routing.tables.counted_tables`.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    reverse
-        int32 [edges]: the edge of the same cable in the other direction.
-    step
-        uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
-        destination.
-    system, row_order, target_offset, target_destination, destination_port, num_endpoints, lmc,
-    no_path, table
-        As in `counted_tables`.
-    most_hops
-        Largest number of edges of a path; longer paths are left out.
+    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
+    - `step`, uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
+      destination.
+    - `system`, `row_order`, `target_offset`, `target_destination`, `destination_port`,
+      `num_endpoints`, `lmc`, `no_path`, `table`: as in `counted_tables`.
+    - `most_hops`: largest number of edges of a path; longer paths are left out.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)

@@ -29,21 +29,10 @@ def lower_peaks(
     than one in `SHARED` edges have the peak load. The arguments not listed are those of
     `weft.kernels.routing.tables.balanced_tables`.
 
-    Parameters
-    ----------
-    edge_tail
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    rounds
-        Largest number of rounds over all trees.
-    load
-        int64 [edges]: number of flows on each edge by this table, changed in place.
-    table
-        uint8 or uint16 [destinations, rows]: tables with LMC 0, changed in place.
-
-    Returns
-    -------
-    int
-        The number of replacements of trees.
+    `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`. `rounds`: largest number of rounds
+    over all trees. `load`, int64 [edges]: number of flows on each edge by this table, changed in
+    place. `table`, uint8 or uint16 [destinations, rows]: tables with LMC 0, changed in place.
+    Returns the number of replacements of trees.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)

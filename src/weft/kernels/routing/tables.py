@@ -22,34 +22,23 @@ def balanced_tables(
     are chosen again. If the LMC is above 0, a path first of all avoids edges that other LIDs of the
     same destination use.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    edge_up
-        uint8 [edges]: 1 for an edge that leads up; empty unless `ordered`.
-    ordered
-        Whether paths are the shortest up*/down* paths instead of the shortest ones.
-    edge_cost
-        float64 [edges]: 1 / (rate in Gbit/s).
-    component_size
-        int32 [rows]: number of rows connected to the row.
-    row_sources
-        int64 [1, rows]: number of hosts that send through the row to every destination, or
-        int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
-    target_offset, target_destination
-        int32 CSR over rows: the destinations of each row, endpoints first.
-    destination_port
-        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    num_endpoints, lmc, passes
-        Destinations from num_endpoints on are switches and add no load; LID mask control; number of
-        passes.
-    no_path
-        The port that means "no path", the largest value of the table's type.
-    load
-        int64 [edges]: flows on each edge; initially zeros, changed in place.
-    table
-        uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `edge_up`, uint8 [edges]: 1 for an edge that leads up; empty unless `ordered`.
+    - `ordered`: whether paths are the shortest up*/down* paths instead of the shortest ones.
+    - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
+    - `component_size`, int32 [rows]: number of rows connected to the row.
+    - `row_sources`, int64 [1, rows]: number of hosts that send through the row to every
+      destination, or int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
+    - `target_offset`, `target_destination`: int32 CSR over rows: the destinations of each row,
+      endpoints first.
+    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
+      destination is a row.
+    - `num_endpoints`, `lmc`, `passes`: destinations from num_endpoints on are switches and add no
+      load; LID mask control; number of passes.
+    - `no_path`: the port that means "no path", the largest value of the table's type.
+    - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
+    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -176,18 +165,11 @@ def counted_edge(
     sent; else to such a node; else that with the least count, and of these the least used. The
     search begins after the edge of the offset before, which decides between equals.
 
-    Parameters
-    ----------
-    edges
-        int32: edges of the row, by port.
-    edge_row, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    system
-        uint64 [rows]: system that each row belongs to.
-    behind
-        int64 [edges]: number of LIDs routed via each edge.
-    table, line
-        Tables, and their line for offset 0 of the destination.
+    - `edges`, int32: edges of the row, by port.
+    - `edge_row`, `row_base`, `slot_edge`: attributes of `weft.fabrics.graph.SwitchGraph`.
+    - `system`, uint64 [rows]: system that each row belongs to.
+    - `behind`, int64 [edges]: number of LIDs routed via each edge.
+    - `table`, `line`: tables, and their line for offset 0 of the destination.
     """
     best = other_system = other_node = -1
     fewest = 1 << 30
@@ -233,20 +215,14 @@ def counted_tables(
     endpoints, then all switches, which have one LID and are not counted, then the other LID offsets
     of endpoints. Every row sends by a port that starts a shortest path; see `counted_edge`.
 
-    Parameters
-    ----------
-    edge_offset, edge_row, edge_port, row_base, slot_edge
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    system, behind
-        As in `counted_edge`; `behind` is changed in place.
-    row_order
-        int32 [rows]: the rows, in the order in which they are targets.
-    target_offset, target_destination, destination_port, num_endpoints, no_path
-        As in `balanced_tables`.
-    lmc
-        LID mask control.
-    table
-        uint8 or uint16 [LIDs, rows]: output ports, changed in place.
+    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
+      `weft.fabrics.graph.SwitchGraph`.
+    - `system`, `behind`: as in `counted_edge`; `behind` is changed in place.
+    - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
+    - `target_offset`, `target_destination`, `destination_port`, `num_endpoints`, `no_path`: as in
+      `balanced_tables`.
+    - `lmc`: LID mask control.
+    - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -308,24 +284,16 @@ def dmodk_tables(
     port ``rank // up_divisor`` modulo the number of up ports. LID offsets shift the rank, so that
     the LIDs of one endpoint use different paths.
 
-    Parameters
-    ----------
-    rank
-        int32 [endpoints]: index of each endpoint in the order of the tree's leaves.
-    row_start, row_end
-        int32 [rows]: range of the `rank` of the endpoints below the row.
-    child_size
-        int64 [rows]: number of endpoints below each child of the row.
-    up_divisor, down_divisor
-        int64 [rows]: divisors of the rank for up ports and for parallel down ports.
-    up_offset, up_port, down_offset, down_port
-        int32 CSR over rows: up ports, and down ports by child.
-    down_parallel
-        int64 [rows]: number of parallel cables to each child.
-    lmc, no_path
-        As in `balanced_tables`.
-    table
-        uint8 or uint16 [endpoints << lmc, rows]: output ports, changed in place.
+    - `rank`, int32 [endpoints]: index of each endpoint in the order of the tree's leaves.
+    - `row_start`, `row_end`, int32 [rows]: range of the `rank` of the endpoints below the row.
+    - `child_size`, int64 [rows]: number of endpoints below each child of the row.
+    - `up_divisor`, `down_divisor`, int64 [rows]: divisors of the rank for up ports and for parallel
+      down ports.
+    - `up_offset`, `up_port`, `down_offset`, `down_port`: int32 CSR over rows: up ports, and down
+      ports by child.
+    - `down_parallel`, int64 [rows]: number of parallel cables to each child.
+    - `lmc`, `no_path`: as in `balanced_tables`.
+    - `table`, uint8 or uint16 [endpoints << lmc, rows]: output ports, changed in place.
     """
     for d in range(len(rank)):
         own = rank[d]

@@ -38,21 +38,12 @@ def _unite(one, other, against, parent, flip):
 def unite_squares(offset, other, edge, parent, flip):
     """Put opposite sides of every square of a simple graph in one class.
 
-    Parameters
-    ----------
-    offset, other, edge
-        int32 CSR over rows: the neighbours, ascending, and the undirected edge to each. An edge
-        points from its lower row to its higher one.
-    parent
-        int32 [edges], changed in place: representative of each edge's class, initially 0, 1, 2, ...
-    flip
-        uint8 [edges], changed in place: 1 where an edge points against its representative,
-        initially 0.
+    `offset`, `other`, `edge`: int32 CSR over rows: the neighbours, ascending, and the undirected
+    edge to each. An edge points from its lower row to its higher one. `parent`, int32 [edges],
+    changed in place: representative of each edge's class, initially 0, 1, 2, ... `flip`, uint8
+    [edges], changed in place: 1 where an edge points against its representative, initially 0.
 
-    Returns
-    -------
-    int
-        Number of conflicts: each is an edge that is parallel to its own reverse.
+    Returns the number of conflicts: each is an edge that is parallel to its own reverse.
     """
     conflicts = 0
     for v in range(len(offset) - 1):
@@ -89,21 +80,11 @@ def unite_squares(offset, other, edge, parent, flip):
 def adjacent_edges(offset, other, one, two, square, strong):
     """List the pairs of edges that meet at each row.
 
-    Parameters
-    ----------
-    offset, other
-        As in `unite_squares`.
-    one, two
-        int32, filled: the edges of each pair, as indices in `other`. There must be room for every
-        pair of neighbours of every row.
-    square, strong
-        uint8, filled: `square` is 1 if the edges are two sides of a square; `strong` is 1 if they
-        are not, but each of them is in a square with a common third edge.
-
-    Returns
-    -------
-    int
-        The number of pairs.
+    `offset`, `other`: as in `unite_squares`. `one`, `two`, int32, filled: the edges of each pair,
+    as indices in `other`. There must be room for every pair of neighbours of every row. `square`,
+    `strong`, uint8, filled: `square` is 1 if the edges are two sides of a square; `strong` is 1 if
+    they are not, but each of them is in a square with a common third edge. Returns the number of
+    pairs.
     """
     widest = 0
     for v in range(len(offset) - 1):
@@ -248,47 +229,32 @@ def torus_tables(
 ):  # fmt: skip
     """Fill the tables and SLs of one torus or mesh, whose rows are numbered within it.
 
-    Parameters
-    ----------
-    radix, ring
-        int32 and uint8 [dimensions]: size, and whether the wrap-around cables are used.
-    balanced
-        Whether ties (both directions around an even ring are equally short) use both directions,
-        and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie do not
-        cross the dateline, and parallel cables are used round-robin.
-    complete, last_first
-        Whether all cables and switches exist, so that every path arrives; and, if some are missing,
-        the order for `_repair_steps`.
-    coordinate, stride, grid
-        int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
-        is grid[sum(c * stride)], -1 where the switch is missing.
-    step, reach
-        int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
-        the number of steps possible in that direction.
-    rows
-        int32 [rows]: the number of each row in the fabric.
-    group_offset, group_port, group_cost
-        int32, int32 and float64, CSR over row * 2 dimensions + group: the ports of parallel
-        cables, and the cost of one flow: 1 / (rate in Gbit/s).
-    order, parity
-        int32 and uint8 [rows]: order of the target rows, and the direction of ties towards the
-        first destination of each row; the directions for its further adapters alternate.
-    list_offset, listed, listed_port
-        int32 CSR over rows: the destinations of each row, and the port to each.
-    first_switch
-        Destinations from this number on are switches.
-    sources
-        int64 [rows]: number of hosts that send through each row.
-    sl_bit
-        uint8 [dimensions]: the SL bit that marks a path that crosses the dateline.
-    table, sl
-        uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows, destinations]:
-        changed in place.
+    - `radix`, `ring`, int32 and uint8 [dimensions]: size, and whether the wrap-around cables are
+      used.
+    - `balanced`: whether ties (both directions around an even ring are equally short) use both
+      directions, and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie
+      do not cross the dateline, and parallel cables are used round-robin.
+    - `complete`, `last_first`: whether all cables and switches exist, so that every path arrives;
+      and, if some are missing, the order for `_repair_steps`.
+    - `coordinate`, `stride`, `grid`: int32 [rows, dimensions], [dimensions], [product of radix]:
+      the row at the coordinates c is grid[sum(c * stride)], -1 where the switch is missing.
+    - `step`, `reach`, int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension
+      d, or -1; and the number of steps possible in that direction.
+    - `rows`, int32 [rows]: the number of each row in the fabric.
+    - `group_offset`, `group_port`, `group_cost`: int32, int32 and float64, CSR over row * 2
+      dimensions + group: the ports of parallel cables, and the cost of one flow: 1 / (rate in
+      Gbit/s).
+    - `order`, `parity`, int32 and uint8 [rows]: order of the target rows, and the direction of ties
+      towards the first destination of each row; the directions for its further adapters alternate.
+    - `list_offset`, `listed`, `listed_port`: int32 CSR over rows: the destinations of each row, and
+      the port to each.
+    - `first_switch`: destinations from this number on are switches.
+    - `sources`, int64 [rows]: number of hosts that send through each row.
+    - `sl_bit`, uint8 [dimensions]: the SL bit that marks a path that crosses the dateline.
+    - `table`, `sl`: uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows,
+      destinations]: changed in place.
 
-    Returns
-    -------
-    int
-        The number of pairs (row, target row) whose step was repaired.
+    Returns the number of pairs (row, target row) whose step was repaired.
     """
     count = len(rows)
     groups = step.shape[1]

@@ -9,21 +9,11 @@ from weft.kernels.cache import njit
 def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
     """Find a row and target whose candidates lead both up and down, or up after down.
 
-    Parameters
-    ----------
-    leaves
-        int64: rows at which paths begin and end.
-    set_id, set_offset, set_edge
-        Attributes of `weft.routing.routes.CandidateRoutes`.
-    edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    level
-        int64 [rows]: level in the tree.
+    `leaves`, int64: rows at which paths begin and end. `set_id`, `set_offset`, `set_edge`:
+    attributes of `weft.routing.routes.CandidateRoutes`. `edge_row`: attributes of
+    `weft.fabrics.graph.SwitchGraph`. `level`, int64 [rows]: level in the tree.
 
-    Returns
-    -------
-    row, target
-        The first row and target that are found; (-1, -1) if there are none.
+    Returns the first row and target that are found; (-1, -1) if there are none.
     """
     rows = len(level)
     # State of a row: 0 not reached, 1 reached by paths up only, 2 by a path that has led down.
