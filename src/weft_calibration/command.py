@@ -11,8 +11,9 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import Whole, announced_compile, check_files, console
+from weft.cli.common import announced_compile, check_files, console
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FLOW, OUTPUT, RUNS, File, Name, Whole
 from weft.core.files import write_text
 from weft.sim.flow.contention.coefficients import INFINIBAND, read_coefficients, write_coefficients
 from weft_calibration.fit import COEFFICIENTS, Calibration, fit
@@ -27,42 +28,42 @@ def calibrate_command(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Write the coefficients, for 'weft predict --coefficients'.")
+        File | None, OUTPUT(help="Write the coefficients, for 'weft predict --coefficients'.")
     ] = None,
     fit_only: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Name, ...],
+        FLOW(
             name="--fit",
             help="Fit only this coefficient. Repeatable. The others keep InfiniBand's values, or "
             "the values of --start.",
         ),
     ] = (),
-    start: Annotated[Path | None, Parameter(help="File of coefficients to start from.")] = None,
+    start: Annotated[File | None, FLOW(help="File of coefficients to start from.")] = None,
     measured_bandwidth: Annotated[
         bool,
-        Parameter(help="Use the measured bandwidth of a single communication; do not fit it."),
+        FLOW(help="Use the measured bandwidth of a single communication; do not fit it."),
     ] = False,
     max_edges: Annotated[
         Whole | None,
-        Parameter(help="Fit only graphs of at most this many edges; errors are for all graphs."),
+        RUNS(help="Fit only graphs of at most this many edges; errors are for all graphs."),
     ] = None,
     tolerance: Annotated[
-        float, Parameter(help="Relative difference below which two times count as equal.")
+        float, RUNS(help="Relative difference below which two times count as equal.")
     ] = 0.01,
     start_tolerance: Annotated[
         float,
-        Parameter(
-            help="Largest difference of a graph's start times, divided by its shortest time."
-        ),
+        RUNS(help="Largest difference of a graph's start times, divided by its shortest time."),
     ] = 0.05,
     penalties: Annotated[
-        Path | None, Parameter(help="Write the penalties that the times imply, as CSV.")
+        File | None, OUTPUT(help="Write the penalties that the times imply, as CSV.")
     ] = None,
 ) -> int:
     """Fit the contention model to measured times of contention graphs.
 
     Prints the coefficients with their standard errors, and the errors of predicted times by number
     of edges.
+
+    Example: `weft calibrate times.csv --out coefficients.toml`
     """
     check_files(("--out", out, ()), ("--penalties", penalties, ()))
     measured = read_measurements(file)

@@ -104,7 +104,7 @@ def test_a_command_of_a_plug_in_replaces_none_of_weft(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", commands())
 def test_help_of_a_command_agrees_with_the_list_of_commands(name: str, capsys) -> None:
     command = program([name])[name]
-    described = command.help or inspect.getdoc(command.default_command) or ""
+    described = (command.help or inspect.getdoc(command.default_command) or "").replace("`", "")
     assert described.partition("\n")[0] == commands()[name][1]
     assert main([name, "--help"]) == 0
     out = capsys.readouterr().out

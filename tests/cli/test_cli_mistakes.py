@@ -193,6 +193,6 @@ def test_only_negative_numbers_and_booleans_are_joined_to_their_option_by_equals
 def test_layouts_have_help_for_each_option(capsys) -> None:
     main(["cost", "--help"])
     out = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "--chassis-units STR Height of a host chassis in U, and its number of hosts: " in out
-    assert "--row-spacing-m STR Distance between adjacent racks in a row, and between" in out
+    assert "--chassis-units INT Height of a host chassis in U, and its number of hosts: " in out
+    assert "--row-spacing-m FLOAT Distance between adjacent racks in a row, and between" in out
     assert "Repeatable. Default: 0.5, 1, 1.5, 2, 3, 5, 7," in out

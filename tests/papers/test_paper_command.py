@@ -41,7 +41,7 @@ def test_help_of_a_paper_lists_its_options_as_weft_list_does(capsys, entry: Entr
     assert len(entry.options) >= 5
     for name, option in entry.options.items():
         flag = "--" + name.replace("_", "-")
-        match = re.search(rf" {flag} (?:[-A-Z]\S* )?(.*?)(?: \[| --[a-z]|$)", helped)
+        match = re.search(rf" {flag} (?:[-A-Z]\S* )?(.*?)(?: \[| --[a-z]| Output --|$)", helped)
         assert match is not None, flag
         assert match[1] in listed
         assert len(match[1]) > 8

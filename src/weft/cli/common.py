@@ -16,8 +16,8 @@ from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
 from weft.cli.machine_output import given
+from weft.cli.option_types import OUTPUT
 from weft.cli.options import options_of
-from weft.cli.whole import Whole as Whole  # noqa: PLC0414 - commands import it from here
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
 from weft.core.settings import settings
@@ -79,7 +79,7 @@ ALL_HOSTS = JudgedOptions()
 
 FailOnOption = Annotated[
     FailOn | None,
-    Parameter(
+    OUTPUT(
         help="Least severity that gives exit status 1: error, warning, note, or never. Default: "
         "error."
     ),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -26,13 +24,13 @@ from weft.cli.common import (
     TABLES,
     FabricArgument,
     JudgedOptions,
-    Whole,
     announced_compile,
     check_files,
     console,
     table_width,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, RUNS, Engine, File, Pattern, Whole
 from weft.cli.options import split_names
 from weft.core.columns import write_table
 from weft.core.errors import InputError
@@ -66,40 +64,42 @@ def compare_command(
     *,
     options: JudgedOptions = ALL_HOSTS,
     engines: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        FIRST(
             name=["--engine", "--engines"],
             help="Engine, with options as in 'updn:roots=center'. Repeatable. Default: all.",
             consume_multiple=(1, None),
         ),
     ] = (),
     patterns: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Pattern, ...],
+        FIRST(
             name=["--pattern", "--patterns"],
             help="Traffic pattern, with options as in 'shift:offset=3'. Repeatable.",
             consume_multiple=(1, None),
         ),
     ] = (),
-    samples: Annotated[Whole, Parameter(help="Number of random bisections.")] = 1000,
-    seed: Annotated[Whole, Parameter(help="Seed of bisections and random patterns.")] = 0,
+    samples: Annotated[Whole, RUNS(help="Number of random bisections.")] = 1000,
+    seed: Annotated[Whole, RUNS(help="Seed of bisections and random patterns.")] = 0,
     two_way: Annotated[
-        bool, Parameter(help="Let both halves of each bisection send at the same time.")
+        bool, RUNS(help="Let both halves of each bisection send at the same time.")
     ] = False,
-    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
+    report: Annotated[File | None, OUTPUT(help="Write one self-contained HTML page.")] = None,
     table: Annotated[
-        Path | None, Parameter(help="Write the engine table to this .csv or .parquet file.")
+        File | None, OUTPUT(help="Write the engine table to this .csv or .parquet file.")
     ] = None,
     roots: Annotated[
-        Path | None,
-        Parameter(help="Write the roots that updn uses, for OpenSM's root_guid_file."),
+        File | None,
+        OUTPUT(help="Write the roots that updn uses, for OpenSM's root_guid_file."),
     ] = None,
-    timing: Annotated[bool, Parameter(help="Print the routing time of each engine.")] = False,
+    timing: Annotated[bool, OUTPUT(help="Print the routing time of each engine.")] = False,
 ) -> int:
     """Route a fabric with every engine that fits, validate the routes and compare the loads.
 
     Prints the engines, best first, and why other engines do not fit. The exit status is 1 if no
     engine gives valid routes.
+
+    Example: `weft compare 'xgft:2;4,4;1,4' --engine minhop,updn --pattern shift`
     """
     check_files(("--report", report, ()), ("--table", table, TABLES), ("--roots", roots, ()))
     chosen = tuple(name for text in engines for name in split_names(text))

@@ -14,6 +14,8 @@ def completion_command(
     """Print a script that completes commands and options in bash, zsh or fish.
 
     Save the script where the shell looks for completions; docs/guides/index.md names the folders.
+
+    Example: `weft completion bash`
     """
     from weft.cli.app import commands, program
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import NO_OPTIONS, FabricOptions, Whole, check_files
+from weft.cli.common import NO_OPTIONS, FabricOptions, check_files
+from weft.cli.option_types import FIRST, WORKLOAD, File, Format, Whole
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.fabrics.formats import write_fabric, writer
@@ -30,23 +31,25 @@ def convert_command(
     options: FabricOptions = NO_OPTIONS,
     ranks: Annotated[
         Whole | None,
-        Parameter(help="Number of ranks of a workload; required if the source does not give it."),
+        WORKLOAD(help="Number of ranks of a workload; required if the source does not give it."),
     ] = None,
     to: Annotated[
-        str | None,
-        Parameter(
+        Format | None,
+        FIRST(
             help="Format to write, with options as in 'graphviz:hosts=false'. Default: the format "
             "for the suffix of the output file."
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="File to write. Default: standard output."),
+        File | None,
+        FIRST(name=["--output", "-o"], help="File to write. Default: standard output."),
     ] = None,
 ) -> int:
     """Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.
 
     The source is a workload if the output format is GOAL or the MPI trace language.
+
+    Example: `weft convert torus:4x4 --to ibsim --output torus.net`
     """
     check_files(("--output", output, ()))
     if _is_of_workloads(to, output):

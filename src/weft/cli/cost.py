@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
-
-from cyclopts import Parameter
 
 from weft.advice.machine_room import RoomLayout, cost
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
 from weft.cli.machine_output import emit
+from weft.cli.option_types import OUTPUT, ROOM, File
 from weft.cli.options import options_of
 from weft.core.settings import settings
 
@@ -31,13 +29,16 @@ def cost_command(
     options: FabricOptions = NO_OPTIONS,
     layout: LayoutOptions = DEFAULT_LAYOUT,
     prices: Annotated[
-        Path | None, Parameter(help="Price file (TOML); without it, no prices are printed.")
+        File | None, ROOM(help="Price file (TOML); without it, no prices are printed.")
     ] = None,
     cables: Annotated[
-        Path | None, Parameter(help="Write the cabling list, one line per cable, as CSV.")
+        File | None, OUTPUT(help="Write the cabling list, one line per cable, as CSV.")
     ] = None,
 ) -> int:
-    """Place a fabric in racks: switches, ports, cables by length, and the cabling list."""
+    """Place a fabric in racks: switches, ports, cables by length, and the cabling list.
+
+    Example: `weft cost fat-tree:k=8 --cables cables.csv`
+    """
     check_files(("--cables", cables, ()))
     room = layout.build(RoomLayout)  # options are checked before the fabric is loaded
     costs = cost(options.load(fabric), prices=prices, layout=room)

@@ -37,7 +37,10 @@ OPTIONAL = {"mpi4py": ("weft_calibration.measure", "weft[mpi]")}
 
 
 def doctor_command() -> int:
-    """Print versions, missing programs and the state of the kernel cache, for bug reports."""
+    """Print versions, missing programs and the state of the kernel cache, for bug reports.
+
+    Example: `weft doctor`
+    """
     versions = {"weft": weft.__version__, "Python": platform.python_version(), **_requirements()}
     programs = {name: shutil.which(name) for name in PROGRAMS}
     optional = {name: _version(name) for name in OPTIONAL}

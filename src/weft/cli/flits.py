@@ -16,12 +16,12 @@ from rich.markup import escape
 from weft.cli.common import (
     ALL_HOSTS,
     JudgedOptions,
-    Whole,
     announced_compile,
     console,
     is_booksim,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, FLIT, OUTPUT, ROUTING, RUNS, File, Loads, Policy, Whole
 from weft.cli.options import options_of
 from weft.cli.series import (
     NO_RESULT,
@@ -76,8 +76,8 @@ def flits_command(
     ],
     series: SeriesOptions = USUAL,
     policy: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Policy, ...],
+        ROUTING(
             name=["--policy", "--policies"],
             help="Policy that chooses among the candidates of an engine's routes, with options "
             "('weft list flit-policies'). Repeatable. Default: the engine's own, or ecmp.",
@@ -85,8 +85,8 @@ def flits_command(
         ),
     ] = (),
     loads: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Loads, ...],
+        FIRST(
             name=["--load", "--loads"],
             help="Flits that an endpoint generates in a cycle on average, requests only, at most "
             "1: FIRST:LAST:STEP, or a list with commas. Default: 0.1, or injection_rate of the "
@@ -97,27 +97,25 @@ def flits_command(
     chosen: FlitsOptions = DEFAULT,
     latency: Annotated[
         Whole | None,
-        Parameter(
-            help="Cycles that a flit is on a link. Default: 1, or those of BookSim's channels."
-        ),
+        FLIT(help="Cycles that a flit is on a link. Default: 1, or those of BookSim's channels."),
     ] = None,
     drain: Annotated[
         Whole | None,
-        Parameter(
+        RUNS(
             help="Most cycles after the measurement in which its packets may arrive. Default: ten "
             "times warmup and measure."
         ),
     ] = None,
     lenient: Annotated[
         bool,
-        Parameter(
+        FLIT(
             help="Use similar values for keys of the configuration file that have no counterpart, "
             "and warn of them."
         ),
     ] = False,
     congestion_matrix: Annotated[
-        Path | None,
-        Parameter(help="Draw where packets of the only run wait to this .png, .svg or .pdf file."),
+        File | None,
+        OUTPUT(help="Draw where packets of the only run wait to this .png, .svg or .pdf file."),
     ] = None,
     options: JudgedOptions = ALL_HOSTS,
 ) -> int:
@@ -127,6 +125,8 @@ def flits_command(
     sweep --level flit' runs messages in bytes and ns. Options replace settings of a configuration
     file. The exit status is 1 if no run has a result, or a run
     deadlocks.
+
+    Example: `weft flits torus:4x4 --routing dor --load 0.1:0.3:0.1`
     """
     series.check(("--congestion-matrix", congestion_matrix, SUFFIXES))
     out = console()

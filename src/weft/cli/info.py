@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,6 +19,7 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, File
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.severity import fails
@@ -32,18 +31,21 @@ def info_command(
     *,
     options: JudgedOptions = ALL_HOSTS,
     check: Annotated[
-        bool, Parameter(help="Exit with status 1 if there are faults, see --fail-on.")
+        bool, FIRST(help="Exit with status 1 if there are faults, see --fail-on.")
     ] = False,
     fail_on: FailOnOption = None,
     faults_file: Annotated[
-        Path | None,
-        Parameter(
+        File | None,
+        OUTPUT(
             name="--faults",
             help="Write all faults with their ports to this .csv or .parquet file, one row each.",
         ),
     ] = None,
 ) -> int:
-    """Describe a fabric: counts, rates, diameter, bisection and irregularities."""
+    """Describe a fabric: counts, rates, diameter, bisection and irregularities.
+
+    Example: `weft info dragonfly:p=2,a=4,h=2 --check`
+    """
     if fail_on is not None and not check:
         raise InputError("--fail-on requires --check")
     check_files(("--faults", faults_file, (".csv", ".parquet")))

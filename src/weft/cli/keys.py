@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,12 +12,25 @@ from weft.cli.common import (
     ALL_HOSTS,
     FabricArgument,
     JudgedOptions,
-    Whole,
     announced_compile,
     check_files,
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import (
+    FIRST,
+    OUTPUT,
+    ROUTING,
+    RUNS,
+    WORKLOAD,
+    Engine,
+    File,
+    Folder,
+    Name,
+    Placed,
+    Whole,
+    Workload,
+)
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows
@@ -45,54 +56,56 @@ def keys_command(
     /,
     *,
     workload: Annotated[
-        str | None,
-        Parameter(
+        Workload | None,
+        FIRST(
             help="A workload as for 'weft simulate', such as cartesian or transpose. Each key that "
             "it requests, or each phase, is one key."
         ),
     ] = None,
     ranks: Annotated[
         Whole | None,
-        Parameter(help="Number of ranks of the workload; by default, one per host with keys."),
+        WORKLOAD(help="Number of ranks of the workload; by default, one per host with keys."),
     ] = None,
-    placement: Annotated[str, Parameter(help="Placement of the ranks.")] = "linear",
+    placement: Annotated[Placed, WORKLOAD(help="Placement of the ranks.")] = "linear",
     flows: Annotated[
-        Path | None,
-        Parameter(help="A file of flows, one line SOURCE DESTINATION each, instead of a workload."),
+        File | None,
+        FIRST(help="A file of flows, one line SOURCE DESTINATION each, instead of a workload."),
     ] = None,
     read: Annotated[
-        Path | None, Parameter(help="A file of keys, as --out writes it, instead of a workload.")
+        File | None, FIRST(help="A file of keys, as --out writes it, instead of a workload.")
     ] = None,
     method: Annotated[
-        Method, Parameter(help="exact: the fewest colours possible; greedy: as in the paper.")
+        Method, ROUTING(help="exact: the fewest colours possible; greedy: as in the paper.")
     ] = "exact",
     colours: Annotated[
-        Colours, Parameter(help="fewest, or all: spread the flows over all switches above.")
+        Colours, ROUTING(help="fewest, or all: spread the flows over all switches above.")
     ] = "fewest",
     name: Annotated[
-        str | None, Parameter(help="Name of the key of a file of flows; by default A.")
+        Name | None, WORKLOAD(help="Name of the key of a file of flows; by default A.")
     ] = None,
-    seed: Annotated[Whole, Parameter(help="Seed of the keys.")] = 0,
-    paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
-    out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
-    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
+    seed: Annotated[Whole, RUNS(help="Seed of the keys.")] = 0,
+    paths: Annotated[bool, OUTPUT(help="Print the path of each flow.")] = False,
+    out: Annotated[File | None, FIRST(help="File to write the keys to.")] = None,
+    report: Annotated[File | None, OUTPUT(help="Write one self-contained HTML page.")] = None,
     export: Annotated[
-        Path | None,
-        Parameter(
+        Folder | None,
+        OUTPUT(
             help="Folder for OpenSM's engine file; a LID of the destination selects a flow's path."
         ),
     ] = None,
     engine: Annotated[
-        str, Parameter(help="Engine of the routes to the first LID of each host, for --export.")
+        Engine, ROUTING(help="Engine of the routes to the first LID of each host, for --export.")
     ] = "dmodk",
     overwrite: Annotated[
-        bool, Parameter(help="Replace the folder of --export even if it holds other files.")
+        bool, OUTPUT(help="Replace the folder of --export even if it holds other files.")
     ] = False,
     options: JudgedOptions = ALL_HOSTS,
 ) -> int:
     """Give the flows of an application paths that share few links (routing keys).
 
     The exit status is 1 if a key has more contention than the lower bound for any routing.
+
+    Example: `weft keys 'xgft:2;4,4;1,4' --workload transpose`
     """
     if [workload, flows, read].count(None) != 2:
         raise InputError("expected one of --workload, --flows and --read")

@@ -19,13 +19,27 @@ from weft.cli.common import (
     FabricOptions,
     FailOnOption,
     HostOptions,
-    Whole,
     announced_compile,
     check_files,
     check_folder,
     console,
 )
 from weft.cli.machine_output import emit, given
+from weft.cli.option_types import (
+    FABRIC,
+    FIRST,
+    OUTPUT,
+    ROUTING,
+    SERVICE,
+    Engine,
+    File,
+    Folder,
+    Format,
+    Host,
+    Pair,
+    Source,
+    Whole,
+)
 from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import fails
@@ -48,19 +62,19 @@ def audit_command(
     /,
     *more: Annotated[Path, Parameter(help="More folders or files.")],
     fabric: Annotated[
-        str | None,
-        Parameter(help="The fabric, such as ibnetdiscover output. Default: opensm-subnet.lst."),
+        Source | None,
+        FIRST(help="The fabric, such as ibnetdiscover output. Default: opensm-subnet.lst."),
     ] = None,
-    format: Annotated[str | None, Parameter(help="Format of the fabric's file.")] = None,
-    names: Annotated[Path | None, Parameter(help="A node-name-map with labels.")] = None,
+    format: Annotated[Format | None, FABRIC(help="Format of the fabric's file.")] = None,
+    names: Annotated[File | None, FABRIC(help="A node-name-map with labels.")] = None,
     management: Annotated[
-        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
+        bool, ROUTING(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
     judged: HostOptions = EVERY_HOST,
     fail_on: FailOnOption = None,
     findings: Annotated[
-        Path | None,
-        Parameter(help="Write the findings, one row for each item, to this .csv or .parquet file."),
+        File | None,
+        OUTPUT(help="Write the findings, one row for each item, to this .csv or .parquet file."),
     ] = None,
 ) -> int:
     """Report faults of a subnet: unrouted pairs, loops, deadlocks, fallbacks, overloaded cables.
@@ -69,6 +83,8 @@ def audit_command(
     and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. Logs may be rotated and
     compressed. The exit status is 1 if there is an error (see --fail-on), and 3 if there is none
     but the files do not show whether the routes can deadlock; 0 with `--fail-on never`.
+
+    Example: `weft opensm audit /var/log/opensm --fabric cluster.net`
     """
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
@@ -94,39 +110,41 @@ def export_command(
     /,
     *,
     engines: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        FIRST(
             name=["--engine", "-e"],
             help="weft engine, as in 'updn:roots=center'. Repeatable; the first that fits is used.",
         ),
     ],
-    out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
+    out: Annotated[Folder, FIRST(name=["--out", "-o"], help="Folder to write.")],
     options: FabricOptions = NO_OPTIONS,
     lmc: Annotated[
         Whole | None,
-        Parameter(
+        ROUTING(
             help="Give each host 2^LMC LIDs with the same routes, among which 'weft serve' later "
             "installs the paths of routing keys."
         ),
     ] = None,
     install: Annotated[
-        Path | None,
-        Parameter(help="Path of the folder on OpenSM's machine. Default: the path of --out."),
+        Folder | None,
+        OUTPUT(help="Path of the folder on OpenSM's machine. Default: the path of --out."),
     ] = None,
     sm_host: Annotated[
-        str | None, Parameter(help="Host that OpenSM will run on: name or GUID.")
+        Host | None, SERVICE(help="Host that OpenSM will run on: name or GUID.")
     ] = None,
     management: Annotated[
-        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
+        bool, ROUTING(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
-    force: Annotated[bool, Parameter(help="Write the tables even if they are not valid.")] = False,
+    force: Annotated[bool, OUTPUT(help="Write the tables even if they are not valid.")] = False,
     overwrite: Annotated[
-        bool, Parameter(help="Replace the folder even if it holds files that are not an export.")
+        bool, OUTPUT(help="Replace the folder even if it holds files that are not an export.")
     ] = False,
 ) -> int:
     """Write forwarding tables, LIDs and service levels as files that OpenSM loads.
 
     Prints the commands that an administrator then runs. Invalid tables are refused.
+
+    Example: `weft opensm export cluster.net --engine updn --out tables`
     """
     check_target(out, overwrite)
     with announced_compile():
@@ -193,34 +211,32 @@ def live_command(
     ],
     options: FabricOptions = NO_OPTIONS,
     engine: Annotated[
-        str | None,
-        Parameter(help="weft engine, as in 'updn:roots=center'; OpenSM loads the tables."),
+        Engine | None,
+        FIRST(help="weft engine, as in 'updn:roots=center'; OpenSM loads the tables."),
     ] = None,
-    real: Annotated[str | None, Parameter(help="OpenSM's own engine. Default: minhop.")] = None,
+    real: Annotated[Engine | None, FIRST(help="OpenSM's own engine. Default: minhop.")] = None,
     tables: Annotated[
-        Path | None, Parameter(help="Folder of 'weft opensm export', or an LFT dump.")
+        File | None, FIRST(help="Folder of 'weft opensm export', or an LFT dump.")
     ] = None,
     lmc: Annotated[
-        Whole | None, Parameter(help="OpenSM's LMC. Default: the LMC of the tables.")
+        Whole | None, ROUTING(help="OpenSM's LMC. Default: the LMC of the tables.")
     ] = None,
     qos: Annotated[
-        bool, Parameter(help="Let OpenSM program lanes even if the routes do not need lanes.")
+        bool, SERVICE(help="Let OpenSM program lanes even if the routes do not need lanes.")
     ] = False,
-    sm_host: Annotated[
-        str | None, Parameter(help="Host that OpenSM runs on: name or GUID.")
-    ] = None,
+    sm_host: Annotated[Host | None, SERVICE(help="Host that OpenSM runs on: name or GUID.")] = None,
     option: Annotated[
-        tuple[str, ...],
-        Parameter(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
+        tuple[Pair, ...],
+        SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
     ] = (),
     timeout: Annotated[
-        float, Parameter(help="Time limit of OpenSM's bring-up of the subnet, in seconds.")
+        float, SERVICE(help="Time limit of OpenSM's bring-up of the subnet, in seconds.")
     ] = TIMEOUT_S,
     command_timeout: Annotated[
-        float | None, Parameter(help="Time limit of the command, in seconds.")
+        float | None, SERVICE(help="Time limit of the command, in seconds.")
     ] = None,
     keep: Annotated[
-        Path | None, Parameter(help="Folder in which to keep OpenSM's log and dumps.")
+        Folder | None, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")
     ] = None,
 ) -> int:
     """Run a command or a shell on a simulated fabric that the real OpenSM manages.
@@ -230,6 +246,8 @@ def live_command(
     tables. The exit status is that of the command; it is 1 if the command returns 0 but host pairs
     have no path, and 2 if the subnet differs from the fabric. OpenSM and the simulator end with the
     command.
+
+    Example: `weft opensm live torus:4x4 --engine dfsssp -- ibnetdiscover`
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:
         raise InputError("expected only one of --engine (weft), --real (OpenSM) and --tables")

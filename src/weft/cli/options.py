@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_origin
 
 from cyclopts import Parameter
 
+from weft.cli.option_types import GROUPS
 from weft.core.errors import InputError
 from weft.core.registry import convert
-from weft.core.settings import Setting, is_listed, parts_of, settings
+from weft.core.settings import Called, Setting, is_listed, parts_of, settings
 
 T = TypeVar("T")
 
@@ -83,22 +84,32 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
 def _option(item: Setting) -> tuple[Any, Any]:
     """Return the type and the dataclass field of an option."""
     several = is_listed(item)
-    one: Any = Literal[item.choices] if item.choices else str
-    hint: Any = tuple[str, ...] if several else one | None
+    text: Any = Annotated[str, Parameter(metavar=_word(item))]
+    one: Any = Literal[item.choices] if item.choices else text
+    hint: Any = tuple[text, ...] if several else one | None
     usual: Any = () if several else None
     if item.option.means is not None:
         hint, usual = bool, False
     about = Parameter(
         name=[item.flag, f"--{item.option.plural}"] if item.option.plural else item.flag,
+        group=GROUPS[item.group],
         help=help_of(item),
         consume_multiple=(1, None) if item.option.plural else None,
     )
     return Annotated[hint, about], field(default=usual)
 
 
+def _word(item: Setting) -> str:
+    """Return the word for a value of an option: that of its type, or the last of its name."""
+    kind = _kind(item)
+    if item.choices or kind == "text":
+        return item.flag.rpartition("-")[2].upper()
+    return _WORDS.get(kind, kind.upper())
+
+
 def help_of(item: Setting) -> str:
     """Return the help of an option: its meaning, choices and default."""
-    meaning = item.help.replace("`", "")
+    meaning = re.sub(r"^Whether (.)", lambda found: found[1].upper(), item.help.replace("`", ""))
     if item.option.means is True:
         return meaning
     if item.option.means is not None:
@@ -143,20 +154,32 @@ _READ = {
     "parse_count": "number or share",
 }  # fmt: skip
 _CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+#: Name of a type -> word for a value in the help of options, if that is not the name itself.
+_WORDS = {
+    "whole number": "INT", "number": "FLOAT", "number or share": "INT|SHARE", "table": "NAME=VALUE",
+}  # fmt: skip
 
 
 def type_of(item: Setting) -> str:
     """Return the type of a setting in files and on the command line, in words."""
     if item.choices:
         return ", ".join(f"`{choice}`" for choice in item.choices)
+    kind = _kind(item)
+    several = is_listed(item) and not item.option.compared and kind != "table"
+    return f"list of {kind}s" if several else kind
+
+
+def _kind(item: Setting) -> str:
+    """Return the name of the type of a setting's values, ``text`` if no more is known."""
     parts = list(parts_of(item.option.written or item.hint))
     if any(get_origin(part) in (dict, Mapping) for part in parts):
         return "table"
     for part in parts:
+        if isinstance(part, Called):
+            return part.what
         if (read := getattr(getattr(part, "func", None), "__name__", "")) in _READ:
             return _READ[read]
-    kind = next((_CALLED[part] for part in parts if part in _CALLED), "")
-    return f"list of {kind}s" if is_listed(item) and not item.option.compared else kind
+    return next((_CALLED[part] for part in parts if part in _CALLED), "text")
 
 
 def bounds(item: Setting) -> str:

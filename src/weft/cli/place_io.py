@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -23,6 +21,7 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, Engine, File, Hosts
 from weft.cli.options import in_flags, options_of, split_names
 from weft.core.columns import write_table
 from weft.core.errors import InputError
@@ -48,13 +47,13 @@ def place_io_command(
     /,
     *,
     io_nodes: Annotated[
-        str,
-        Parameter(help="Number of I/O nodes to place, or their hosts: then only jobs are placed."),
+        Hosts,
+        FIRST(help="Number of I/O nodes to place, or their hosts: then only jobs are placed."),
     ],
     chosen: PlaceIoOptions = DEFAULT,
     engine: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        FIRST(
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'; several in order of "
             "preference. Default: minhop, or nue if minhop's routes can deadlock.",
@@ -62,7 +61,7 @@ def place_io_command(
         ),
     ] = (),
     table: Annotated[
-        Path | None, Parameter(help="Write the candidates to this .csv or .parquet file.")
+        File | None, OUTPUT(help="Write the candidates to this .csv or .parquet file.")
     ] = None,
     options: JudgedOptions = ALL_HOSTS,
 ) -> int:
@@ -70,6 +69,8 @@ def place_io_command(
 
     Compares placements at the static and flow levels, confirms the best at the packet or flit
     level, and prints them, best first, with the cables that limit them.
+
+    Example: `weft place-io 'xgft:2;8,4;1,4' --io-nodes 4`
     """
     check_files(("--table", table, (".csv", ".parquet")))
     wanted = chosen.build(IoSettings, io_nodes=io_nodes).table()

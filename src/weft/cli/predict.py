@@ -14,6 +14,7 @@ from rich.table import Table
 
 from weft.cli.common import announced_compile, console
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FLOW, OUTPUT, File, Pair, Rate
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
@@ -46,26 +47,26 @@ def predict_command(
     /,
     *,
     bandwidth: Annotated[
-        str | None,
-        Parameter(
+        Rate | None,
+        FLOW(
             help="Bandwidth of a communication without contention, such as 1.82GiB/s, 100Gb/s or "
             "4xHDR."
         ),
     ] = None,
     inverse_bandwidth: Annotated[
         float | None,
-        Parameter(help="The same bandwidth as seconds per byte, such as 5.105e-10."),
+        FLOW(help="The same bandwidth as seconds per byte, such as 5.105e-10."),
     ] = None,
     steps: Annotated[
-        bool, Parameter(help="Show every step: penalties, remaining bytes and end time.")
+        bool, OUTPUT(help="Show every step: penalties, remaining bytes and end time.")
     ] = False,
     coefficients: Annotated[
-        Path | None,
-        Parameter(help="File of coefficients and bandwidth, written by 'weft calibrate'."),
+        File | None,
+        FLOW(help="File of coefficients and bandwidth, written by 'weft calibrate'."),
     ] = None,
     coefficient: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Pair, ...],
+        FLOW(
             help="Value of a coefficient, NAME=VALUE, in place of the file's or InfiniBand's "
             "value. Repeatable."
         ),
@@ -76,6 +77,8 @@ def predict_command(
     The model is by Martinasso and Mehaut, with coefficients from a file or else for InfiniBand. The
     bandwidth is taken from the options, else from the file of coefficients, else from the graph,
     else from the paper's cluster (5.105e-10 seconds per byte).
+
+    Example: `weft predict examples/contention_graph.txt --bandwidth 4xHDR`
     """
     if bandwidth is not None and inverse_bandwidth is not None:
         raise InputError("expected --bandwidth or --inverse-bandwidth, not both")

@@ -13,11 +13,11 @@ from weft.cli.common import (
     NO_OPTIONS,
     FabricArgument,
     FabricOptions,
-    Whole,
     announced_compile,
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, LEVELS, PACKET, ROUTING, RUNS, Whole
 from weft.core.errors import InputError
 from weft.sim.keys.choice import Choice, Criterion
 from weft.subnet.service.ledger import WhileMissing
@@ -37,37 +37,39 @@ def replay_command(
     *,
     choice: Annotated[
         tuple[Choice, ...],
-        Parameter(
+        FIRST(
             help="Another rule to choose paths for the same requests, without missing cables. "
             "Repeatable."
         ),
     ] = (),
     level: Annotated[
         Literal["none", "packet"],
-        Parameter(
+        LEVELS(
             help="packet: simulate one message for each flow of the keys held at the same time, "
             "on exactly the granted paths, and compare the flows on each link with the prediction."
         ),
     ] = "none",
     moments: Annotated[
-        Whole, Parameter(help="Number of moments for --level packet, the most contended first.")
+        Whole, PACKET(help="Number of moments for --level packet, the most contended first.")
     ] = 5,
     criterion: Annotated[
-        Criterion | None, Parameter(help="As for the service. Default: that of the store, or max.")
+        Criterion | None, ROUTING(help="As for the service. Default: that of the store, or max.")
     ] = None,
     while_missing: Annotated[
         WhileMissing | None,
-        Parameter(help="As for the service. Default: that of the store, or wait."),
+        ROUTING(help="As for the service. Default: that of the store, or wait."),
     ] = None,
     alternatives: Annotated[
-        Whole, Parameter(help="Alternatives of each key, for --choice installed.")
+        Whole, ROUTING(help="Alternatives of each key, for --choice installed.")
     ] = 4,
-    seed: Annotated[Whole, Parameter(help="Seed of the keys for --choice.")] = 0,
+    seed: Annotated[Whole, RUNS(help="Seed of the keys for --choice.")] = 0,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
     """Repeat the decisions in a log of 'weft serve', check them, and compare other rules.
 
     The exit status is 1 if a decision or a number of flows on a link differs.
+
+    Example: `weft replay weft-serve.sqlite cluster.net --choice shift`
     """
     for name, value in (("--moments", moments), ("--alternatives", alternatives)):
         if value < 1:

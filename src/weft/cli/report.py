@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import check_files, check_folder, console
+from weft.cli.option_types import FIRST, OUTPUT, File, Folder, Name, Pair
 from weft.cli.study_text import show_study
 from weft.core.errors import InputError
 
@@ -23,28 +24,31 @@ def report_command(
     /,
     *,
     study: Annotated[
-        str | None, Parameter(help="Name of the study, if the folder holds several.")
+        Name | None, FIRST(help="Name of the study, if the folder holds several.")
     ] = None,
     out: Annotated[
-        Path | None, Parameter(help="Write a page that opens in any browser (.html).")
+        File | None, FIRST(help="Write a page that opens in any browser (.html).")
     ] = None,
     files: Annotated[
-        Path | None,
-        Parameter(help="Write tables (Parquet, CSV, LaTeX) and figures into this folder."),
+        Folder | None,
+        OUTPUT(help="Write tables (Parquet, CSV, LaTeX) and figures into this folder."),
     ] = None,
     measure: Annotated[
-        tuple[str, ...], Parameter(help="Only these measures, the main one first.")
+        tuple[Name, ...], FIRST(help="Only these measures, the main one first.")
     ] = (),
     baseline: Annotated[
-        tuple[str, ...],
-        Parameter(help="Compare with the runs of these values of axes: AXIS=VALUE."),
+        tuple[Pair, ...],
+        OUTPUT(help="Compare with the runs of these values of axes: AXIS=VALUE."),
     ] = (),
     where: Annotated[
-        tuple[str, ...],
-        Parameter(help="Only runs of these values: AXIS=VALUE, several of an axis for either."),
+        tuple[Pair, ...],
+        OUTPUT(help="Only runs of these values: AXIS=VALUE, several of an axis for either."),
     ] = (),
 ) -> int:
-    """Answer what a study asks: the best by each measure, with intervals, tables and figures."""
+    """Answer what a study asks: the best by each measure, with intervals, tables and figures.
+
+    Example: `weft report engines.study --out report.html`
+    """
     check_files(("--out", out, PAGES))
     check_folder("--files", files)
     from weft.report.study_summary import chosen, summary

@@ -15,6 +15,7 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, ROUTING, Engine
 from weft.cli.options import split_names
 from weft.routing import route
 from weft.routing.validation.validate import validate
@@ -27,8 +28,8 @@ def route_command(
         str, Parameter(help="Engines in order of preference, as in 'dmodk updn:roots=center'.")
     ],
     engine: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        FIRST(
             name=["--engine", "--engines"],
             help="More engines, which are tried after those given as arguments.",
             consume_multiple=(1, None),
@@ -36,12 +37,14 @@ def route_command(
     ] = (),
     options: JudgedOptions = ALL_HOSTS,
     management: Annotated[
-        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
+        bool, ROUTING(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
 ) -> int:
     """Route with the first engine that fits (default: minhop) and print the validation.
 
     The exit status is 1 if the routes are not valid.
+
+    Example: `weft route kns:k=6,n=2 hdor`
     """
     names = [name for text in (*engines, *engine) for name in split_names(text)]
     with announced_compile():

@@ -16,7 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from weft.cli.common import TABLES, Whole, check_files
+from weft.cli.common import TABLES, check_files
+from weft.cli.option_types import FIRST, OUTPUT, ROUTING, RUNS, Engine, File, Routing, Whole
 from weft.cli.options import split_names
 from weft.core.columns import write_table
 from weft.core.signals import ended_by
@@ -32,8 +33,8 @@ class SeriesOptions:
     """What runs, in how many processes, and the files of results."""
 
     engine: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        FIRST(
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
             "minhop, or none if a routing is given.",
@@ -41,8 +42,8 @@ class SeriesOptions:
         ),
     ] = ()
     routing: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Routing, ...],
+        ROUTING(
             name=["--routing", "--routings"],
             help="Routing by coordinates of the flit level, with options ('weft list routings'). "
             "Repeatable.",
@@ -51,14 +52,14 @@ class SeriesOptions:
     ] = ()
     processes: Annotated[
         Whole | None,
-        Parameter(help="Number of worker processes. Default: one per core if that is faster."),
+        RUNS(help="Number of worker processes. Default: one per core if that is faster."),
     ] = None
     plot: Annotated[
-        Path | None, Parameter(help="Draw load-latency curves to this .png, .svg or .pdf file.")
+        File | None, OUTPUT(help="Draw load-latency curves to this .png, .svg or .pdf file.")
     ] = None
     output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
+        File | None,
+        OUTPUT(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None
 
     def check(self, *more: tuple[str, Path | None, Sequence[str]]) -> None:

@@ -13,9 +13,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
-from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, announced_compile
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile
+from weft.cli.option_types import FIRST, ROUTING, SERVICE, Engine, File, Folder, Host, Pid, Whole
 from weft.core.errors import InputError, WeftError
 from weft.routing import engine as engines
 from weft.sim.keys.choice import Criterion
@@ -32,13 +31,13 @@ def serve_command(
     /,
     *,
     store: Annotated[
-        Path, Parameter(help="SQLite database of the state, created if it does not exist.")
+        File, FIRST(help="SQLite database of the state, created if it does not exist.")
     ] = Path("weft-serve.sqlite"),
-    host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[Whole, Parameter(help="Port to listen on.")] = PORT,
+    host: Annotated[Host, FIRST(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[Whole, FIRST(help="Port to listen on.")] = PORT,
     engine: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Engine, ...],
+        ROUTING(
             name=["--engine", "-e"],
             help="Engine of the base routes, those to the first LID of each host. Repeatable; the "
             "first that fits is used, also after a cable has failed.",
@@ -46,90 +45,90 @@ def serve_command(
     ] = ("dmodk", "updn"),
     alternatives: Annotated[
         Whole,
-        Parameter(help="Largest number of alternatives of each key in the forwarding tables."),
+        ROUTING(help="Largest number of alternatives of each key in the forwarding tables."),
     ] = 4,
     lmc: Annotated[
         Whole | None,
-        Parameter(
+        ROUTING(
             help="LMC of the subnet. Default: that of OpenSM; with --ibsim one that is "
             "enough for the paths of keys; otherwise the largest possible."
         ),
     ] = None,
     opensm: Annotated[
-        Path | None,
-        Parameter(
+        File | None,
+        FIRST(
             help="opensm.conf of the running OpenSM that loads the tables; it must set "
             "routing_engine file and an lmc above 0. Default: no subnet manager; keys are only "
             "planned."
         ),
     ] = None,
     opensm_pid: Annotated[
-        str, Parameter(help="Process id of OpenSM, or a file that contains it.")
+        Pid, SERVICE(help="Process id of OpenSM, or a file that contains it.")
     ] = "/run/opensm.pid",
-    opensm_cache: Annotated[Path, Parameter(help="Folder of OpenSM's guid2lid.")] = Path(CACHE),
+    opensm_cache: Annotated[Folder, SERVICE(help="Folder of OpenSM's guid2lid.")] = Path(CACHE),
     opensm_log: Annotated[
-        Path | None, Parameter(help="OpenSM's log. Default: log_file of opensm.conf.")
+        File | None, SERVICE(help="OpenSM's log. Default: log_file of opensm.conf.")
     ] = None,
     opensm_timeout: Annotated[
-        float, Parameter(help="Time limit of each sweep of OpenSM, in seconds.")
+        float, SERVICE(help="Time limit of each sweep of OpenSM, in seconds.")
     ] = TIMEOUT_S,
     ibsim: Annotated[
         bool,
-        Parameter(
+        FIRST(
             help="Start OpenSM on a simulated subnet, and use it. Cables can be unplugged by "
             "/v1/ibsim/unlink."
         ),
     ] = False,
     criterion: Annotated[
         Criterion,
-        Parameter(
+        ROUTING(
             help="What the choice of an alternative minimises: the largest load of a link, or the "
             "variance of the loads."
         ),
     ] = "max",
     while_missing: Annotated[
         WhileMissing,
-        Parameter(
+        ROUTING(
             help="What a request gets while its key is not in the tables: an error after its "
             "wait_s, or the base routes at once."
         ),
     ] = "wait",
     lease: Annotated[
-        float, Parameter(help="Seconds after which a grant ends unless it is renewed.")
+        float, SERVICE(help="Seconds after which a grant ends unless it is renewed.")
     ] = 300.0,
     keep_log: Annotated[
         float | None,
-        Parameter(
+        SERVICE(
             help="Days of events that the log has at least; after as many again they are removed. "
             "Default: all events are kept."
         ),
     ] = None,
-    seed: Annotated[Whole, Parameter(help="Seed of the random choices when keys are made.")] = 0,
-    tokens: Annotated[bool, Parameter(help="Require tokens, also on a loopback address.")] = False,
+    seed: Annotated[Whole, ROUTING(help="Seed of the random choices when keys are made.")] = 0,
+    tokens: Annotated[bool, SERVICE(help="Require tokens, also on a loopback address.")] = False,
     new_admin_token: Annotated[
-        bool, Parameter(help="Replace the administrator's token, and print the new one.")
+        bool, SERVICE(help="Replace the administrator's token, and print the new one.")
     ] = False,
     new_monitor_token: Annotated[
         bool,
-        Parameter(
+        SERVICE(
             help="Replace the monitor's token, which opens only the page, /v1/state and /metrics, "
             "and print the new one."
         ),
     ] = False,
-    tls_cert: Annotated[Path | None, Parameter(help="Certificate (PEM).")] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Private key of the certificate (PEM).")] = None,
+    tls_cert: Annotated[File | None, SERVICE(help="Certificate (PEM).")] = None,
+    tls_key: Annotated[File | None, SERVICE(help="Private key of the certificate (PEM).")] = None,
     send_tokens_unencrypted: Annotated[
         bool,
-        Parameter(
+        SERVICE(
             help="Serve other machines without TLS. Anyone who can read the traffic can use the "
             "tokens."
         ),
     ] = False,
-    max_body: Annotated[Whole, Parameter(help="Largest request body in bytes.")] = 64 << 20,
+    max_body: Annotated[Whole, SERVICE(help="Largest request body in bytes.")] = 64 << 20,
     max_rate: Annotated[
-        float, Parameter(help="Requests per second from one client address; 0 for no limit.")
+        float, SERVICE(help="Requests per second from one client address; 0 for no limit.")
     ] = 5000.0,
-    max_applications: Annotated[Whole, Parameter(help="Largest number of applications.")] = 1000,
+    max_applications: Annotated[Whole, SERVICE(help="Largest number of applications.")] = 1000,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
     """Place applications on a fat tree, make their routing keys, and grant them over HTTP.
@@ -137,6 +136,8 @@ def serve_command(
     Without --tokens, every user of this machine can do everything. Addresses other than loopback
     require tokens and TLS. The address / shows the state as a page, and /v1/openapi.json describes
     the interface.
+
+    Example: `weft serve cluster.net --opensm /etc/opensm/opensm.conf`
     """
     try:
         import uvicorn

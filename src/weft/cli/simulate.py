@@ -19,6 +19,7 @@ from weft.cli.common import (
     check_folder,
     console,
 )
+from weft.cli.option_types import OUTPUT
 from weft.cli.options import options_of
 from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions
 from weft.cli.simulate_text import reasons, show
@@ -64,13 +65,15 @@ def simulate_command(
     run: RunOptions = NO_OPTIONS,
     options: FabricAndHosts = NO_FAULTS,
     progress: Annotated[
-        bool, Parameter(help="Print progress even if standard error is not a terminal.")
+        bool, OUTPUT(help="Print progress even if standard error is not a terminal.")
     ] = False,
 ) -> int:
     """Run a workload on a routed fabric and print how long it takes.
 
     Options that are given several times are compared: each combination is one run. The exit status
     is 1 if a run stops early or fails, or if no engine fits.
+
+    Example: `weft simulate fat-tree:k=4 --workload allreduce:size=64KiB --level packet`
     """
     job, changes, written = run.keys()
     of_file = fabric.endswith(".toml")

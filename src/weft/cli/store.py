@@ -14,7 +14,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from weft.cli.machine_output import emit
-from weft.cli.whole import Whole
+from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Name, Pair, Whole
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.study.runs.listing import ListedRun, list_runs, list_studies, named_run
@@ -34,11 +34,11 @@ store_app = cyclopts.App(
 
 StoreFolder = Annotated[Path, Parameter(help="Folder of the results of studies.")]
 StudyName = Annotated[
-    str | None, Parameter(help="Name of the study. Default: the one that was run last.")
+    Name | None, FIRST(help="Name of the study. Default: the one that was run last.")
 ]
 Statuses = Annotated[
-    tuple[str, ...],
-    Parameter(help="Only runs with this status, such as failed. Repeatable.", negative=()),
+    tuple[Name, ...],
+    FIRST(help="Only runs with this status, such as failed. Repeatable.", negative=()),
 ]
 
 
@@ -49,25 +49,24 @@ def ls_command(
     *,
     study: StudyName = None,
     where: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Pair, ...],
+        FIRST(
             help="Only runs with this value of an axis, as in engine=minhop. The value may contain "
             "*. Repeatable; several values of one axis are alternatives."
         ),
     ] = (),
     status: Statuses = (),
     sort: Annotated[
-        str | None, Parameter(help="Sort by this column, axis or measure. Default: run.")
+        Name | None, OUTPUT(help="Sort by this column, axis or measure. Default: run.")
     ] = None,
-    descending: Annotated[bool, Parameter(help="Print the largest value first.")] = False,
-    limit: Annotated[
-        Whole, Parameter(help="Print at most this number of runs; 0 prints all.")
-    ] = 100,
-    studies: Annotated[
-        bool, Parameter(help="List the studies of the store instead of runs.")
-    ] = False,
+    descending: Annotated[bool, OUTPUT(help="Print the largest value first.")] = False,
+    limit: Annotated[Whole, OUTPUT(help="Print at most this number of runs; 0 prints all.")] = 100,
+    studies: Annotated[bool, OUTPUT(help="List the studies of the store instead of runs.")] = False,
 ) -> None:
-    """List the runs of a study: what varies, status, main measures, time, memory and age."""
+    """List the runs of a study: what varies, status, main measures, time, memory and age.
+
+    Example: `weft store ls engines.study --where engine=updn`
+    """
     if limit < 0:
         raise InputError(f"--limit: expected 0 or more, not {limit}")
     with Store(store) as opened:
@@ -191,13 +190,16 @@ def show_command(
     /,
     *,
     study: StudyName = None,
-    table: Annotated[str | None, Parameter(help="Print this table of the run.")] = None,
+    table: Annotated[Name | None, OUTPUT(help="Print this table of the run.")] = None,
     output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
+        File | None,
+        OUTPUT(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
 ) -> None:
-    """Print everything about one run, or one of its tables."""
+    """Print everything about one run, or one of its tables.
+
+    Example: `weft store show engines.study 3f9a --table jobs`
+    """
     if output is not None and table is None:
         raise InputError("--output writes a table; name it with --table")
     with Store(store) as opened:
@@ -280,17 +282,20 @@ def check_command(
     *,
     rerun: Annotated[
         Whole,
-        Parameter(
+        RUNS(
             help="Also compute this number of randomly chosen runs again with this version of "
             "weft, and print which measures would change."
         ),
     ] = 0,
-    seed: Annotated[Whole, Parameter(help="Seed of the choice of runs.")] = 0,
+    seed: Annotated[Whole, RUNS(help="Seed of the choice of runs.")] = 0,
     workers: Annotated[
-        Whole | None, Parameter(help="Processes that compute. Default: one per core.")
+        Whole | None, RUNS(help="Processes that compute. Default: one per core.")
     ] = None,
 ) -> int:
-    """Check the index, every table and every input file; the exit status is 1 if one is wrong."""
+    """Check the index, every table and every input file; the exit status is 1 if one is wrong.
+
+    Example: `weft store check engines.study --rerun 2`
+    """
     from weft.study.runs.upkeep import check, computed_again, sample
 
     if rerun < 0:
@@ -362,19 +367,19 @@ def prune_command(
     *,
     status: Statuses = (),
     older_versions: Annotated[
-        bool, Parameter(help="Only runs that another version of weft computed.")
+        bool, RUNS(help="Only runs that another version of weft computed.")
     ] = False,
-    not_in_study: Annotated[bool, Parameter(help="Only runs that belong to no study.")] = False,
+    not_in_study: Annotated[bool, RUNS(help="Only runs that belong to no study.")] = False,
     damaged: Annotated[
-        bool, Parameter(help="Only runs of which a table is missing or damaged.")
+        bool, RUNS(help="Only runs of which a table is missing or damaged.")
     ] = False,
-    dry_run: Annotated[
-        bool, Parameter(help="Print what would be removed, and remove nothing.")
-    ] = False,
+    dry_run: Annotated[bool, RUNS(help="Print what would be removed, and remove nothing.")] = False,
 ) -> None:
     """Remove the runs to which all given options apply, and files that killed processes left.
 
     Without options only the files are removed. A study that lacks runs computes them again.
+
+    Example: `weft store prune engines.study --status failed --dry-run`
     """
     from weft.study.runs.upkeep import removable
 
@@ -409,11 +414,14 @@ def export_command(
     *,
     study: StudyName = None,
     table: Annotated[
-        str | None,
-        Parameter(help="Write this table of all runs, one below the other, such as jobs."),
+        Name | None,
+        OUTPUT(help="Write this table of all runs, one below the other, such as jobs."),
     ] = None,
 ) -> None:
-    """Write all runs as one table, and beside it the units and meanings of its columns."""
+    """Write all runs as one table, and beside it the units and meanings of its columns.
+
+    Example: `weft store export engines.study runs.csv`
+    """
     from weft.cli.common import check_files
     from weft.core.columns import write_table
     from weft.study.export import meanings, run_table, stacked_table
@@ -438,7 +446,10 @@ def pack_command(
     file: Annotated[Path, Parameter(help="The .tar file to write.")],
     /,
 ) -> int:
-    """Write a store to one file, also while a study is computed; `weft store pull` takes it."""
+    """Write a store to one file, also while a study is computed; `weft store pull` takes it.
+
+    Example: `weft store pack engines.study engines.tar`
+    """
     from weft.cli.common import check_files
     from weft.study.runs.packing import pack
 
@@ -466,10 +477,13 @@ def pull_command(
     /,
     *,
     replace: Annotated[
-        bool, Parameter(help="Replace runs and studies that differ instead of keeping them.")
+        bool, RUNS(help="Replace runs and studies that differ instead of keeping them.")
     ] = False,
 ) -> int:
-    """Take the runs and studies of another store; the exit status is 1 if some were not taken."""
+    """Take the runs and studies of another store; the exit status is 1 if some were not taken.
+
+    Example: `weft store pull engines.study engines.tar`
+    """
     from weft.study.runs.packing import pull
 
     if not source.exists():

@@ -13,8 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import Whole, announced_compile, console
+from weft.cli.common import announced_compile, console
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, RUNS, Folder, Name, Pair, Whole
 from weft.cli.study_progress import Display, spent_text
 from weft.cli.study_progress import watch as show_progress
 from weft.cli.study_text import show_study
@@ -58,68 +59,66 @@ def study_command(
     /,
     *,
     store: Annotated[
-        Path | None,
-        Parameter(help="Folder of the results. Default: FILE without .toml, with .study."),
+        Folder | None,
+        FIRST(help="Folder of the results. Default: FILE without .toml, with .study."),
     ] = None,
     dry_run: Annotated[
         bool,
-        Parameter(help="Print the number of runs, what is done, and an estimate; run nothing."),
+        FIRST(help="Print the number of runs, what is done, and an estimate; run nothing."),
     ] = False,
     print_resolved: Annotated[
         bool,
-        Parameter(
-            name="--resolved", help="Print the file with every key and default; run nothing."
-        ),
+        OUTPUT(name="--resolved", help="Print the file with every key and default; run nothing."),
     ] = False,
     workers: Annotated[
         Whole | None,
-        Parameter(help="Processes that compute; 0 computes in this one. Default: one per core."),
+        FIRST(help="Processes that compute; 0 computes in this one. Default: one per core."),
     ] = None,
     scheduler: Annotated[
-        str | None,
-        Parameter(help="Compute on the workers of this Dask scheduler, as in tcp://host:8786."),
+        Name | None,
+        RUNS(help="Compute on the workers of this Dask scheduler, as in tcp://host:8786."),
     ] = None,
     retry: Annotated[
-        bool, Parameter(help="Compute runs again that have failed or were ended by a limit.")
+        bool, RUNS(help="Compute runs again that have failed or were ended by a limit.")
     ] = False,
     keep_versions: Annotated[
-        bool, Parameter(help="Keep results of other versions of weft instead of computing again.")
+        bool, RUNS(help="Keep results of other versions of weft instead of computing again.")
     ] = False,
     sbatch: Annotated[
         bool,
-        Parameter(help="Write job scripts of Slurm that compute the runs; they are not submitted."),
+        RUNS(help="Write job scripts of Slurm that compute the runs; they are not submitted."),
     ] = False,
     array: Annotated[
         Whole | None,
-        Parameter(help=f"Jobs among which --sbatch shares the runs. Default: up to {JOBS}."),
+        RUNS(help=f"Jobs among which --sbatch shares the runs. Default: up to {JOBS}."),
     ] = None,
     sbatch_option: Annotated[
-        tuple[str, ...],
-        Parameter(
+        tuple[Pair, ...],
+        RUNS(
             help="Option of sbatch for the job scripts, as in --sbatch-option=--time=2:00:00; "
             "may be given several times.",
             allow_leading_hyphen=True,
         ),
     ] = (),
-    submit: Annotated[bool, Parameter(help="Submit the jobs that --sbatch has written.")] = False,
+    submit: Annotated[bool, RUNS(help="Submit the jobs that --sbatch has written.")] = False,
     collect: Annotated[
         bool,
-        Parameter(help="Take the results of jobs into the store and compute nothing."),
+        RUNS(help="Take the results of jobs into the store and compute nothing."),
     ] = False,
     share: Annotated[
         Whole | None,
-        Parameter(
+        RUNS(
             help="Compute one share of what --sbatch has written to the folder FILE, as its job "
             "scripts do."
         ),
     ] = None,
     watch: Annotated[
         bool,
-        Parameter(help="Show the progress of a study that another process computes."),
+        OUTPUT(help="Show the progress of a study that another process computes."),
     ] = False,
     print_schema: Annotated[
         bool,
-        Parameter(name="--schema", help="Print the JSON schema of the file, for editors."),
+        OUTPUT(name="--schema", help="Print the JSON schema of the file, for editors."),
     ] = False,
 ) -> int:
     """Compute every run that a file describes, and keep the results in a store.
@@ -127,6 +126,8 @@ def study_command(
     Runs that the store has are not computed again. The first Ctrl-C finishes the active runs, a
     second one ends them. The exit status is 1 if a run failed, was ended by a limit or has no
     result, or if none fits; 130 after an interrupt, and 143 after SIGTERM.
+
+    Example: `weft study engines.toml --workers 2`
     """
     if print_schema:
         print(json.dumps(schema(), indent=1))

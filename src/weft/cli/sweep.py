@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +20,7 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Loads
 from weft.cli.options import options_of
 from weft.cli.series import (
     NO_RESULT,
@@ -89,23 +89,21 @@ def sweep_command(
     *,
     series: SeriesOptions = USUAL,
     loads: Annotated[
-        str,
-        Parameter(
+        Loads,
+        FIRST(
             name=["--load", "--loads"],
             help="Offered loads: FIRST:LAST:STEP, or a list with commas.",
         ),
     ] = "0.1:0.9:0.1",
     saturation: Annotated[
         float | None,
-        Parameter(help="Also search for the saturation load, to this resolution, such as 0.01."),
+        RUNS(help="Also search for the saturation load, to this resolution, such as 0.01."),
     ] = None,
     chosen: SweepOptions = DEFAULT,
-    level: Annotated[
-        Literal["packet", "flow", "flit"], Parameter(help="Level of detail.")
-    ] = "packet",
+    level: Annotated[Literal["packet", "flow", "flit"], FIRST(help="Level of detail.")] = "packet",
     also: Annotated[
-        tuple[Path, ...],
-        Parameter(help="Table of an earlier sweep to draw in the same plot. Repeatable."),
+        tuple[File, ...],
+        OUTPUT(help="Table of an earlier sweep to draw in the same plot. Repeatable."),
     ] = (),
     options: JudgedOptions = ALL_HOSTS,
 ) -> int:
@@ -113,6 +111,8 @@ def sweep_command(
 
     Sources inject at random times, independent of arrivals (open loop). Saturated loads are marked;
     their latency depends on the length of the run. The exit status is 1 if no run has a result.
+
+    Example: `weft sweep torus:4x4 --engine dor --load 0.2:0.8:0.2`
     """
     series.check()
     for path in also:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
-from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +18,6 @@ from rich.table import Table
 from weft.advice.machine_room import Prices
 from weft.cli.common import (
     TABLES,
-    Whole,
     announced_compile,
     check_files,
     check_folder,
@@ -27,6 +25,7 @@ from weft.cli.common import (
     table_width,
 )
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Folder, Whole
 from weft.cli.options import options_of
 from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
@@ -86,26 +85,26 @@ RUN_COLUMNS: Mapping[str, Column] = {
 
 def topologies_command(
     *,
-    hosts: Annotated[Whole, Parameter(help="Number of hosts.")],
+    hosts: Annotated[Whole, FIRST(help="Number of hosts.")],
     radix: Annotated[
         Whole | None,
-        Parameter(
+        FIRST(
             help="Number of ports of a switch. Default: 24 at SDR and DDR, 36 at QDR, FDR and EDR, "
             "40 at HDR, 64 at NDR, 144 at XDR, else 64."
         ),
     ] = None,
     chosen: TopologyOptions = DEFAULT,
     processes: Annotated[
-        Whole | None, Parameter(help="Number of worker processes. Default: one per core.")
+        Whole | None, RUNS(help="Number of worker processes. Default: one per core.")
     ] = None,
     output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
+        File | None,
+        OUTPUT(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
-    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
+    report: Annotated[File | None, OUTPUT(help="Write one self-contained HTML page.")] = None,
     store: Annotated[
-        Path | None,
-        Parameter(
+        Folder | None,
+        OUTPUT(
             help="Keep the results in this folder; runs that it has are not repeated. A call with "
             "other options is another study."
         ),
@@ -116,6 +115,8 @@ def topologies_command(
     The smallest machine of each family that switches of this many ports can build is chosen. Hosts
     beyond those asked for are not attached. The comparison is a study, as `weft study` runs them.
     The exit status is 1 if no run has a result.
+
+    Example: `weft topologies --hosts 64 --family fat-tree,dragonfly`
     """
     check_files(("--output", output, TABLES), ("--report", report, PAGES))
     check_folder("--store", store)

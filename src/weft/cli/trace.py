@@ -10,8 +10,9 @@ import cyclopts
 from cyclopts import Parameter
 from rich.table import Table
 
-from weft.cli.common import Whole, check_files, console
+from weft.cli.common import check_files, console
 from weft.cli.machine_output import emit
+from weft.cli.option_types import FIRST, OUTPUT, WORKLOAD, File, Format, Pair, Whole
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.workload import Workload
@@ -26,19 +27,19 @@ trace_app = cyclopts.App(
 
 TraceFile = Annotated[Path, Parameter(help="Trace file.")]
 Ranks = Annotated[
-    Whole | None, Parameter(help="Number of ranks; required if the trace has no RANKS line.")
+    Whole | None, FIRST(help="Number of ranks; required if the trace has no RANKS line.")
 ]
 Settings = Annotated[
-    tuple[str, ...],
-    Parameter(name="--set", help="Value of a parameter, such as n=64KiB. Repeatable."),
+    tuple[Pair, ...],
+    WORKLOAD(name="--set", help="Value of a parameter, such as n=64KiB. Repeatable."),
 ]
-Seed = Annotated[Whole | None, Parameter(help="Seed of the calculation times.")]
+Seed = Annotated[Whole | None, WORKLOAD(help="Seed of the calculation times.")]
 Output = Annotated[
-    Path | None,
-    Parameter(name=["--output", "-o"], help="File to write. Default: standard output."),
+    File | None,
+    OUTPUT(name=["--output", "-o"], help="File to write. Default: standard output."),
 ]
-Format = Annotated[
-    str | None, Parameter(help="Format of the file if it is not a trace, such as goal.")
+WorkloadFormat = Annotated[
+    Format | None, WORKLOAD(help="Format of the file if it is not a trace, such as goal.")
 ]
 
 
@@ -48,14 +49,17 @@ def format_command(
     /,
     *,
     in_place: Annotated[
-        bool, Parameter(name=["--in-place", "-i"], help="Overwrite the file.")
+        bool, OUTPUT(name=["--in-place", "-i"], help="Overwrite the file.")
     ] = False,
     check: Annotated[
-        bool, Parameter(help="Write nothing; exit with status 1 if the file would change.")
+        bool, OUTPUT(help="Write nothing; exit with status 1 if the file would change.")
     ] = False,
     output: Output = None,
 ) -> int:
-    """Write a trace in the canonical form, which is unique for each program."""
+    """Write a trace in the canonical form, which is unique for each program.
+
+    Example: `weft trace format examples/stencil.trace`
+    """
     check_files(("--output", output, ()))
     if check and (in_place or output is not None):
         named = "--in-place" if in_place else "--output"
@@ -81,10 +85,13 @@ def dense_command(
     ranks: Ranks = None,
     settings: Settings = (),
     seed: Seed = None,
-    format: Format = None,
+    format: WorkloadFormat = None,
     output: Output = None,
 ) -> int:
-    """Unfold a program into the operations of each rank, in numbers only."""
+    """Unfold a program into the operations of each rank, in numbers only.
+
+    Example: `weft trace dense examples/pipeline.trace --ranks 4`
+    """
     check_files(("--output", output, ()))
     _write(dense_text(_workload(file, ranks, settings, seed, format)), output)
     return 0
@@ -98,10 +105,13 @@ def fold_command(
     ranks: Ranks = None,
     settings: Settings = (),
     seed: Seed = None,
-    format: Format = None,
+    format: WorkloadFormat = None,
     output: Output = None,
 ) -> int:
-    """Fold a dense trace, or a workload in another format, into a compact program."""
+    """Fold a dense trace, or a workload in another format, into a compact program.
+
+    Example: `weft trace fold work.goal --format goal --output work.trace`
+    """
     check_files(("--output", output, ()))
     _write(folded_text(_workload(file, ranks, settings, seed, format)), output)
     return 0
@@ -115,9 +125,12 @@ def check_command(
     ranks: Ranks = None,
     settings: Settings = (),
     seed: Seed = None,
-    format: Format = None,
+    format: WorkloadFormat = None,
 ) -> int:
-    """Check a program, and whether its sends and receives match; print its size."""
+    """Check a program, and whether its sends and receives match; print its size.
+
+    Example: `weft trace check examples/stencil.trace --ranks 64`
+    """
     workload = _workload(file, ranks, settings, seed, format)
     counts = {
         "ranks": workload.num_ranks,

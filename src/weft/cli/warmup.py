@@ -51,7 +51,10 @@ Part = Callable[[], object]
 
 
 def warmup_command() -> int:
-    """Compile all kernels and print how long it took."""
+    """Compile all kernels and print how long it took.
+
+    Example: `weft warmup`
+    """
     start = time.perf_counter()
     with compile_helpers("all") as begin:
         begin()

@@ -22,6 +22,11 @@ from weft.core.errors import InputError
 from weft.core.registry import convert, did_you_mean
 
 _UNIT = re.compile(r"_(bytes|ns)$")
+#: Group of a setting in the help of commands, in the order of the groups there.
+Group = Literal[
+    "first", "fabric", "routing", "workload", "levels", "flow", "packet", "flit", "runs", "service",
+    "room", "output",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,15 @@ class Option:
     levels: tuple[str, ...] = ()
     #: The default in words, if it depends on other settings.
     usual: str = ""
+    #: Group in help. Default: the only level that has the setting, ``GROUP`` of the class, or runs.
+    group: Group | None = None
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a text is, if more is known than that: ``Annotated[str, Called("file")]``."""
+
+    what: str
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ class Setting:
     help: str
     #: Other properties of the setting.
     option: Option
+    #: Group in help.
+    group: Group
 
     @property
     def flag(self) -> str:
@@ -131,7 +147,9 @@ def _settings(kind: Any, level: str) -> tuple[Setting, ...]:
         hint = hints[name]
         option = next((part for part in get_args(hint) if isinstance(part, Option)), Option())
         key = option.key or _UNIT.sub("", name)
-        items.append(Setting(name, key, hint, default, helps.get(name, ""), option))
+        usual = option.levels[0] if len(option.levels) == 1 else getattr(kind, "GROUP", "runs")
+        group = option.group or cast(Group, usual)
+        items.append(Setting(name, key, hint, default, helps.get(name, ""), option, group))
     return tuple(items)
 
 
@@ -287,3 +305,6 @@ Truth = Annotated[bool, BeforeValidator(_truth)]
 Seed = Annotated[Whole, Field(ge=0, lt=2**63)]
 Positive = Annotated[Whole, Field(ge=1)]
 Rate = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
+File = Annotated[str, Called("file")]
+Folder = Annotated[str, Called("folder")]
+Hosts = Annotated[str, Called("hosts")]

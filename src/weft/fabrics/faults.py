@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator
 
 from weft.core.errors import InputError
-from weft.core.settings import Option, Seed, Settings, pairs_of
+from weft.core.settings import Called, Group, Option, Seed, Settings, pairs_of
 from weft.core.units import Count
 from weft.fabrics.fabric import Fabric
 
+Port = Annotated[str, Called("port")]
 _RATES = pairs_of("node[port]=RATE, such as leaf2[21]=1xHDR", last=True)
 
 
@@ -42,7 +43,9 @@ class Faults(Settings):
         If a value is invalid, or a seed is given without random faults.
     """
 
-    cables: Annotated[tuple[str, ...], Option(flag="fail_cable")] = ()
+    GROUP: ClassVar[Group] = "fabric"
+
+    cables: Annotated[tuple[Port, ...], Option(flag="fail_cable")] = ()
     switches: Annotated[tuple[str, ...], Option(flag="fail_switch")] = ()
     slow: Annotated[Mapping[str, str], BeforeValidator(_RATES), Option(flag="slow_cable")] = field(
         default_factory=dict

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.core.settings import Settings
+from weft.core.settings import Group, Hosts, Settings
 from weft.fabrics import variants
 from weft.fabrics.arrays import NodeKind
 from weft.fabrics.fabric import Fabric
@@ -33,8 +34,10 @@ class Judged(Settings):
         If a list is invalid.
     """
 
-    hosts: str | None = None
-    without: str | None = None
+    GROUP: ClassVar[Group] = "fabric"
+
+    hosts: Hosts | None = None
+    without: Hosts | None = None
 
     def of(self, fabric: Fabric) -> Fabric:
         """Return the fabric in which the other hosts have paths, but no traffic."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.files import is_source
 from weft.core.registry import did_you_mean
-from weft.core.settings import Option, Settings
+from weft.core.settings import File, Group, Option, Settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
@@ -34,9 +34,11 @@ class Source(Settings):
         A node-name-map with labels.
     """
 
+    GROUP: ClassVar[Group] = "fabric"
+
     source: Annotated[str, Field(min_length=1), Option(flag=None)]
     format: str | None = None
-    names: str | None = None
+    names: File | None = None
 
 
 def fabric(

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 
 from weft.core.errors import InputError
 from weft.core.registry import Registry
-from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
+from weft.core.settings import (
+    Called,
+    File,
+    Group,
+    Number,
+    Option,
+    Rate,
+    Seed,
+    Settings,
+    Truth,
+    known_fields,
+    settings,
+)
 from weft.core.units import Bytes, Nanoseconds
 from weft.routing.routes import Routes
 from weft.sim.common.policies import NO_CHOICE, usual_of
@@ -60,10 +72,15 @@ def _listed(given: object) -> object:
 
 
 Traced = Annotated[tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)]
+#: Settings that are a table in files, and texts NAME=VALUE on the command line.
+Table = Mapping[str, str]
 
 
 def _model(given: object) -> object:
     return read_coefficients(given).model if isinstance(given, str | Path) else given
+
+
+Phase = Annotated[str, Called("phase")]
 
 
 @dataclass(frozen=True)
@@ -155,26 +172,28 @@ class RunSettings(Settings):
         If a value is invalid.
     """
 
+    GROUP: ClassVar[Group] = "levels"
+
     sharing: Annotated[Sharing, Option(levels=FLOW, compared="names")] = "maxmin"
     policy: Annotated[
         str | None,
         Option(
-            levels=TIMED, compared="names", plural="policies",
+            levels=TIMED, compared="names", plural="policies", group="routing",
             usual="the engine's own, or ecmp if routes leave a choice",
         ),
     ] = None  # fmt: skip
-    scheduler: Annotated[str | None, Option(levels=COARSE)] = None
+    scheduler: Annotated[str | None, Option(levels=COARSE, group="routing")] = None
     hardware: Annotated[
         InstanceOf[Hardware],
-        Option(levels=TIMED, written=tuple[str, ...], usual="the usual"),
+        Option(levels=TIMED, written=Table, usual="the usual"),
     ] = USUAL_HARDWARE
     router: Annotated[
         InstanceOf[Router],
-        Option(levels=FLIT, written=tuple[str, ...], usual="the usual"),
+        Option(levels=FLIT, written=Table, usual="the usual"),
     ] = USUAL_ROUTER
     adapter: Annotated[
         InstanceOf[Adapter],
-        Option(levels=FLIT, written=tuple[str, ...], usual="the usual"),
+        Option(levels=FLIT, written=Table, usual="the usual"),
     ] = USUAL_ADAPTER
     flit_bytes: Annotated[
         Bytes, Field(ge=1, le=MOST_FLIT_BYTES), Option(key="flit_size", levels=FLIT)
@@ -183,7 +202,7 @@ class RunSettings(Settings):
         Annotated[Nanoseconds, Field(gt=0)] | None, Option(levels=FLIT, usual="any")
     ] = None
     high_priority: Annotated[
-        Annotated[tuple[str, ...], BeforeValidator(_listed)], Option(levels=FLIT)
+        Annotated[tuple[Phase, ...], BeforeValidator(_listed)], Option(levels=FLIT)
     ] = ()
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
@@ -199,16 +218,16 @@ class RunSettings(Settings):
     coefficients: Annotated[
         InstanceOf[PenaltyModel],
         BeforeValidator(_model),
-        Option(levels=FLOW, written=str, usual="InfiniBand's"),
+        Option(levels=FLOW, written=File, usual="InfiniBand's"),
     ] = INFINIBAND
     multipath: Annotated[Multipath, Option(levels=FLOW)] = "split"
     minimal_share: Annotated[
         Annotated[Number, Field(ge=0, le=1)] | None,
         Option(levels=FLOW, usual="the share that minimises the largest load between switches"),
     ] = None
-    ports: Ports = "first"
+    ports: Annotated[Ports, Option(group="routing")] = "first"
     lids: Annotated[Any, Option(levels=PACKET, written=Lids)] = "first"
-    seed: Annotated[Seed, Option(levels=TIMED)] = 0
+    seed: Annotated[Seed, Option(levels=TIMED, group="runs")] = 0
     snapshot_ns: Annotated[
         Annotated[Nanoseconds, AfterValidator(_interval)] | None, Option(levels=PACKET)
     ] = None
@@ -219,7 +238,7 @@ class RunSettings(Settings):
             written=Traced,
         ),
     ] = ()  # fmt: skip
-    max_time_ns: Annotated[Nanoseconds | None, Option(levels=TIMED)] = None
+    max_time_ns: Annotated[Nanoseconds | None, Option(levels=TIMED, group="runs")] = None
 
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import cyclopts
 
-from weft.cli.common import Whole, announced_compile, check_folder
+from weft.cli.common import announced_compile, check_folder
 from weft.cli.machine_output import emit, given
+from weft.cli.option_types import OUTPUT, RUNS, Folder, Listed, Whole
 from weft.cli.study_progress import Display
 from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
@@ -23,7 +24,7 @@ from weft_papers.paper_registry import paper
 
 #: Type of a study's option -> type on the command line. Other options are text; a list has commas.
 _KINDS: dict[Any, Any] = {
-    bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Path | None,
+    bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Folder | None,
 }  # fmt: skip
 
 #: The option that every study has, and its help.
@@ -75,7 +76,7 @@ def _command(entry: Entry) -> Callable[..., int]:
     ]
     command.__signature__ = Signature(options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
-    command.__doc__ = sections(entry.explanation)[0][1]
+    command.__doc__ = f"{sections(entry.explanation)[0][1]}\n\nExample: `weft paper {entry.name}`"
     return command
 
 
@@ -90,11 +91,12 @@ def _flag(name: str) -> str:
 
 def _option(name: str, option: Parameter, hint: Any, meaning: str) -> Parameter:
     """Return an option as a keyword of a command, None by default."""
-    kind = hint if get_origin(hint) is Literal else _KINDS.get(hint, str)
+    kind = hint if get_origin(hint) is Literal else _KINDS.get(hint, Listed)
     default = option.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
     own: dict[str, Any] = {"converter": _path} if hint == Path | None else {}
-    about = cyclopts.Parameter(
+    group = OUTPUT if hint == Path | None else RUNS
+    about = group(
         name=_flag(name),
         help=meaning,
         negative=_flag(f"no-{name}") if default is True else (),

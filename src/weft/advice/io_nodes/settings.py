@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from weft.core.settings import Number, Option, Seed, Settings, Truth, Whole
+from weft.core.settings import Group, Number, Option, Seed, Settings, Truth, Whole
+from weft.core.settings import Hosts as HostList
 from weft.core.units import Bytes
 
 Choice = Literal["random", "cyclic", "block"]
@@ -98,12 +99,16 @@ class IoSettings(Settings):
         Seed of all random draws.
     """
 
-    io_nodes: Annotated[Hosts, Option(written=str)]
-    compute: Annotated[Hosts, Option(written=str, usual="all hosts without another role")] = None
+    GROUP: ClassVar[Group] = "workload"
+
+    io_nodes: Annotated[Hosts, Option(written=HostList, group="first")]
+    compute: Annotated[
+        Hosts, Option(written=HostList, group="first", usual="all hosts without another role")
+    ] = None
     clients: Annotated[
         Hosts,
         Option(
-            written=str,
+            written=HostList,
             usual="the hosts that compute leaves, or those of the compute job if it leaves none",
         ),
     ] = None
@@ -115,7 +120,8 @@ class IoSettings(Settings):
     choice: Choice = "random"
     pattern: str = "uniform"
     placements: Annotated[
-        tuple[str, ...], Option(compared="names", flag="placement", plural="placements")
+        tuple[str, ...],
+        Option(compared="names", flag="placement", plural="placements", group="first"),
     ] = PLACEMENTS
     compute_placements: Annotated[
         tuple[str, ...],
@@ -123,7 +129,7 @@ class IoSettings(Settings):
     ] = COMPUTE_PLACEMENTS
     randoms: Annotated[Whole, Field(ge=0, le=1000)] = 3
     moves: Annotated[Whole, Field(ge=0, le=1_000_000)] = 300
-    confirm: Confirm = "packet"
+    confirm: Annotated[Confirm, Option(group="levels")] = "packet"
     finalists: Annotated[Whole, Field(ge=1, le=100)] = 8
     repeats: Annotated[
         Annotated[Whole, Field(ge=1, le=100)] | None,
@@ -133,7 +139,7 @@ class IoSettings(Settings):
     compute_bytes: Annotated[
         Annotated[Bytes, Field(ge=LEAST_BYTES)], Option(key="compute_size")
     ] = 65536
-    seed: Seed = 0
+    seed: Annotated[Seed, Option(group="runs")] = 0
 
     def runs(self, ranks: int) -> int:
         """Return the number of runs of a candidate with this number of compute ranks."""

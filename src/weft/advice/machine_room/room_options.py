@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from weft.core.errors import InputError
-from weft.core.settings import Number, Option, Settings, Whole
+from weft.core.settings import Group, Number, Option, Settings, Whole
 
 #: Height of a rack unit (EIA-310).
 UNIT_M = 0.04445
@@ -86,6 +86,8 @@ class RoomLayout(Settings):
     copper_m
         Length of the longest copper cable at any rate; by default a typical limit for each rate.
     """
+
+    GROUP: ClassVar[Group] = "room"
 
     hosts_per_rack: Annotated[Count | None, Option(usual="limited by height")] = None
     rack_units: Count = 42

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from weft.core.errors import InputError
-from weft.core.settings import Number, Option, Seed, Settings, Whole
+from weft.core.settings import Group, Number, Option, Seed, Settings, Whole
 from weft.workload.patterns import pattern as patterns
 from weft.workload.patterns import traffic
 
@@ -65,13 +65,15 @@ class Load(Settings):
         If a value is out of range.
     """
 
+    GROUP: ClassVar[Group] = "workload"
+
     rate: Annotated[Annotated[Number, Field(gt=0, le=1)], Option(flag="load")] = 0.1
-    pattern: str = "uniform"
+    pattern: Annotated[str, Option(group="first")] = "uniform"
     size: Annotated[Sizes, Option(written=str, usual="1")] = ((1, 1.0),)
     reply: Annotated[Whole, Field(ge=0, le=MOST_FLITS)] = 0
     warmup: Annotated[Whole, Field(ge=0)] = 1000
     measure: Annotated[Whole, Field(ge=1)] = 2000
-    seed: Seed = 0
+    seed: Annotated[Seed, Option(group="runs")] = 0
 
     def check(self) -> None:
         """Refuse sizes that are out of range."""

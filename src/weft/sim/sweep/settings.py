@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from weft.core.errors import InputError, NotApplicable
-from weft.core.settings import Option, Rate, Settings, known_fields, settings
+from weft.core.settings import Group, Option, Rate, Settings, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
 from weft.routing import engine as engines
@@ -92,7 +92,9 @@ class TrafficSettings(Settings):
         If a value is invalid.
     """
 
-    pattern: str = "uniform"
+    GROUP: ClassVar[Group] = "workload"
+
+    pattern: Annotated[str, Option(group="first")] = "uniform"
     size: Annotated[Bytes, Field(ge=1)] = 2048
     size_distribution: Distribution = "fixed"
     interarrival: Distribution = "exponential"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from weft.advice.machine_room import Prices
 from weft.core.errors import InputError
-from weft.core.settings import Option, Seed, Whole
+from weft.core.settings import File, Group, Option, Seed, Whole
 from weft.core.units import Bytes, Count
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
@@ -61,6 +61,8 @@ class RandomFaults(Part):
         Seed of the random faults.
     """
 
+    GROUP: ClassVar[Group] = "fabric"
+
     random_cables: Count = 0
     seed: Annotated[Seed, Option(flag="fault_seed")] = 0
 
@@ -106,17 +108,21 @@ class TopologyKeys(Part):
     """
 
     hosts: Annotated[Whole, Field(ge=2)]
-    rate: str = "4xNDR"
+    rate: Annotated[str, Option(group="first")] = "4xNDR"
     radix: Annotated[Whole, Field(ge=2)] | None = None
-    family: Annotated[Names | None, Option(compared="texts", plural="families")] = None
-    workload: Annotated[Names, Option(compared="texts", plural="workloads")] = WORKLOADS
-    placement: str = "linear"
-    level: TimedLevel = "flow"
-    saturation: TimedLevel | None = None
-    routing: Routing | None = None
-    engine: str | None = None
-    eager: Bytes | None = None
-    prices: str | None = None
+    family: Annotated[Names | None, Option(compared="texts", plural="families", group="first")] = (
+        None
+    )
+    workload: Annotated[Names, Option(compared="texts", plural="workloads", group="first")] = (
+        WORKLOADS
+    )
+    placement: Annotated[str, Option(group="workload")] = "linear"
+    level: Annotated[TimedLevel, Option(group="levels")] = "flow"
+    saturation: Annotated[TimedLevel | None, Option(group="levels")] = None
+    routing: Annotated[Routing | None, Option(group="routing")] = None
+    engine: Annotated[str | None, Option(group="routing")] = None
+    eager: Annotated[Bytes | None, Option(group="levels")] = None
+    prices: Annotated[File | None, Option(group="room")] = None
     seed: Seed = 0
     faults: RandomFaults = RandomFaults()
 

@@ -31,6 +31,9 @@ from pydantic import (
 
 from weft.core.errors import InputError
 from weft.core.settings import (
+    File,
+    Folder,
+    Group,
     Number,
     Option,
     Positive,
@@ -220,8 +223,10 @@ class JobPart(Part):
         Start time of the job.
     """
 
+    GROUP: ClassVar[Group] = "workload"
+
     name: Annotated[str, Field(min_length=1, max_length=80), Option(flag=None)] = "job"
-    workload: Annotated[Names, Option(compared="texts")]
+    workload: Annotated[Names, Option(compared="texts", group="first")]
     format: Annotated[str | None, Option(flag="workload_format")] = None
     options: Annotated[
         dict[str, str | Number | Truth | tuple[str, ...]],
@@ -232,7 +237,7 @@ class JobPart(Part):
     ranks: Annotated[
         Positive | None, Option(usual="number in the file, or as many as fit on the hosts")
     ] = None
-    placement: Annotated[Names, Option(compared="names")] = ("linear",)
+    placement: Annotated[Names, Option(compared="names", group="first")] = ("linear",)
     ranks_per_host: Annotated[Positive | None, Option(usual="1")] = None
     distribution: Annotated[str | None, Option(usual="block")] = None
     hosts: Annotated[Names | None, Option(usual="all")] = None
@@ -256,11 +261,15 @@ class OutputPart(Part):
         Draw where packets wait in a run of the packet or the flit level (.png, .svg or .pdf).
     """
 
-    folder: Annotated[Annotated[str, Field(min_length=1)] | None, Option(flag="out")] = None
+    GROUP: ClassVar[Group] = "output"
+
+    folder: Annotated[
+        Annotated[Folder, Field(min_length=1)] | None, Option(flag="out", group="first")
+    ] = None
     format: Annotated[Literal["parquet", "csv"], Option(flag="csv", means="csv")] = "parquet"
     messages: Annotated[Truth, Option(flag="no_messages", means=False)] = True
-    html: Annotated[str, Field(min_length=1)] | None = None
-    congestion_matrix: Annotated[str, Field(min_length=1)] | None = None
+    html: Annotated[File, Field(min_length=1)] | None = None
+    congestion_matrix: Annotated[File, Field(min_length=1)] | None = None
 
 
 class FabricKeys(Part):
@@ -314,15 +323,18 @@ class Head(FabricKeys):
     engine: Annotated[
         Annotated[Names, AfterValidator(_engines)] | None,
         Option(
-            compared="names", plural="engines",
+            compared="names", plural="engines", group="first",
             usual=f"{USUAL_ENGINE}; at the flit level none if a routing is given",
         ),
     ] = None  # fmt: skip
-    routing: Annotated[Names | None, Option(compared="names", plural="routings", levels=FLIT)] = (
-        None
-    )
+    routing: Annotated[
+        Names | None, Option(compared="names", plural="routings", levels=FLIT, group="routing")
+    ] = None
     level: Annotated[
-        tuple[Level, ...], BeforeValidator(listed), Field(min_length=1), Option(compared="names")
+        tuple[Level, ...],
+        BeforeValidator(listed),
+        Field(min_length=1),
+        Option(compared="names", group="first"),
     ] = ("flow",)
 
 
