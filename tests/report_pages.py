@@ -93,7 +93,7 @@ def comparison_page(
         columns={"engine": "its name", "max_load": "all-to-all: the busiest link's load [flows]"},
         engines=tuple(verdicts),
         patterns={name: f"the {name} pattern" for name in patterns}
-        | {"bit-reversal": "n/a: needs a power of two of hosts"},
+        | {"bit-reversal": "needs a power of two of hosts"},
         runs=tuple(runs),
         notes=("made for a test",),
     )

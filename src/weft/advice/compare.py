@@ -15,6 +15,7 @@ from weft.advice.comparison import (
     RUN_COLUMNS,
     Comparison,
     EngineOutcome,
+    PatternFit,
     is_opensms,
 )
 from weft.core.columns import frame
@@ -49,8 +50,6 @@ PATTERNS = (
     "tornado",
     "hot-spot",
 )
-#: Words in front of the number of hosts of a pattern that does not fit all hosts.
-SOME_HOSTS = "Among the first"
 #: For this number of links of each run, the flows on the link are listed.
 BUSIEST = 24
 #: Up to this many flows on a link are listed by host; more are listed by switch.
@@ -128,7 +127,7 @@ def compare(
         outcomes.append(_try(fabric, "updn:roots=auto;balance=opensm", samples, seed, two_way))
     outcomes += others
     loads = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
-    described, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
+    fits, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
     rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
     first = outcomes[: len(outcomes) - len(others)]
     first.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
@@ -139,7 +138,7 @@ def compare(
     return Comparison(
         fabric=fabric,
         outcomes=tuple(outcomes),
-        patterns=described,
+        pattern_fits=fits,
         runs=tuple(runs),
         table=frame(ENGINE_COLUMNS, {k: [row[k] for row in kept] for k in ENGINE_COLUMNS}),
         runs_table=_runs_table(fabric, runs),
@@ -183,9 +182,8 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> E
     start = perf_counter()
     try:
         routes = route(fabric, name)
-    except NotApplicable as reason:
-        text = str(reason).removeprefix(f"{entry.name}: ")
-        return EngineOutcome(name, summary, refusal=text)
+    except NotApplicable as error:
+        return EngineOutcome(name, summary, refusal=error.reason)
     elapsed = perf_counter() - start
     return EngineOutcome(
         name,
@@ -258,12 +256,12 @@ def _run_patterns(
     wanted: Sequence[str],
     seed: int,
     all_to_all: Mapping[str, Loads],
-) -> tuple[dict[str, str], list[PatternRun]]:
-    described: dict[str, str] = {}
+) -> tuple[dict[str, PatternFit], list[PatternRun]]:
+    fits: dict[str, PatternFit] = {}
     runs: list[PatternRun] = []
     for spec in wanted:
         entry, given = pattern.parse(spec)
-        described[spec] = entry.summary
+        fits[spec] = PatternFit(entry.summary)
         options = {"seed": seed} if "seed" in entry.options and "seed" not in given else {}
         # The loads of an all-to-all are known; its flows are only needed to list them by link.
         known = all_to_all if entry.name == "all-to-all" else {}
@@ -271,17 +269,18 @@ def _run_patterns(
         if not known or fabric.num_hosts * (fabric.num_hosts - 1) <= MAX_LISTED_FLOWS:
             try:
                 pairs, taken = _fitting_traffic(fabric.num_hosts, spec, options)
-            except NotApplicable as reason:
-                described[spec] = f"n/a: {reason}"
+            except NotApplicable as error:
+                fits[spec] = PatternFit(entry.summary, refusal=str(error))
                 continue
             if taken < fabric.num_hosts:
-                described[spec] += f" {SOME_HOSTS} {taken:,} of {fabric.num_hosts:,} hosts."
+                some = f"Among the first {taken:,} of {fabric.num_hosts:,} hosts."
+                fits[spec] = PatternFit(entry.summary, some_hosts=some)
         runs.extend(
             _run(fabric, outcome, spec, pairs, known.get(outcome.name))
             for outcome in outcomes
             if outcome.routes is not None
         )
-    return described, runs
+    return fits, runs
 
 
 def _fitting_traffic(num_hosts: int, spec: str, options: Mapping[str, int]) -> tuple[Pairs, int]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -120,6 +121,21 @@ class EngineOutcome:
         return checked is not None and checked.ok_where_connected and bool(checked.hops.any())
 
 
+class PatternFit(NamedTuple):
+    """A traffic pattern, and how it fits the hosts of a fabric."""
+
+    summary: str
+    #: Why it does not fit; empty if it fits.
+    refusal: str = ""
+    #: Sentence about the hosts that it takes; empty if it takes all.
+    some_hosts: str = ""
+
+    @property
+    def text(self) -> str:
+        """The description, or why the pattern does not fit."""
+        return self.refusal or f"{self.summary} {self.some_hosts}".rstrip()
+
+
 @dataclass(frozen=True)
 class Gain:
     """Gain of one engine over another."""
@@ -153,8 +169,8 @@ class Comparison:
     outcomes
         Engines that fit, best first, then those that do not fit. Engines with equal loads are
         ordered by freedom from deadlock on any fabric, number of lanes, and `CLASSIC`.
-    patterns
-        Pattern -> its description, or why it does not fit the fabric.
+    pattern_fits
+        Pattern -> its description, and how it fits the fabric.
     runs
         Loads of every engine and every pattern that fit.
     table, runs_table
@@ -165,7 +181,7 @@ class Comparison:
 
     fabric: Fabric
     outcomes: tuple[EngineOutcome, ...]
-    patterns: dict[str, str]
+    pattern_fits: dict[str, PatternFit]
     runs: tuple[PatternRun, ...]
     table: pl.DataFrame
     runs_table: pl.DataFrame
@@ -175,6 +191,12 @@ class Comparison:
     def faults(self) -> pl.DataFrame:
         """Faults of the fabric: a frame of `weft.advice.faults.FAULT_COLUMNS`."""
         return fault_table(faults(self.fabric))
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """Pattern -> its description, or why it does not fit the fabric."""
+        fits = self.pattern_fits.items()
+        return {spec: f"n/a: {fit.text}" if fit.refusal else fit.text for spec, fit in fits}
 
     @property
     def best_of_opensm(self) -> EngineOutcome | None:
@@ -275,7 +297,7 @@ class Comparison:
                 if name != "valid"
             },
             engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
-            patterns=self.patterns,
+            patterns={spec: fit.text for spec, fit in self.pattern_fits.items()},
             runs=self.runs,
             notes=self.notes,
             answer=" ".join([best_and_why(self), *recommendation(self)]),

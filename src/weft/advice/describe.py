@@ -71,9 +71,8 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
         tree = find_fat_tree(fabric.whole)
         form = "; ".join(",".join(map(str, values)) for values in (tree.m, tree.w, tree.p))
         rows.append(("recognised as", f"PGFT({len(tree.m)}; {form})"))
-    except NotApplicable as reason:
-        why = str(reason).removeprefix("this is not a complete fat tree: ")
-        rows.append(("complete fat tree", f"no: {why}"))
+    except NotApplicable as error:
+        rows.append(("complete fat tree", f"no: {error.reason}"))
     rows.extend(fault_rows(faults(fabric) if found is None else found))
     return rows
 

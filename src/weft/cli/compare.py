@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.compare import SOME_HOSTS, compare
+from weft.advice.compare import compare
 from weft.advice.comparison import (
     Comparison,
     EngineOutcome,
@@ -159,11 +159,10 @@ def show(result: Comparison, out: Console) -> None:
         out.print(escape(line), soft_wrap=True)
     if result.runs:
         out.print(_patterns(result, out.width))
-    for spec, text in result.patterns.items():
-        if text.startswith("n/a"):
+    for spec, fit in result.pattern_fits.items():
+        if fit.refusal or fit.some_hosts:
+            text = f"n/a: {fit.refusal}" if fit.refusal else fit.some_hosts
             out.print(escape(f"{spec}: {text}"), soft_wrap=True)
-        elif SOME_HOSTS in text:
-            out.print(escape(f"{spec}: {text[text.index(SOME_HOSTS) :]}"), soft_wrap=True)
     out.print()
     for line in advice(result):
         out.print(escape(line), soft_wrap=True)

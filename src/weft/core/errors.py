@@ -28,10 +28,19 @@ class InputError(WeftError):
         File with the wrong input, if it is from a file.
     line
         Line in that file, counted from 1.
+    key
+        Argument, setting or key of the file that is wrong, if it is one of them.
     """
 
-    def __init__(self, message: str, *, file: str | Path | None = None, line: int | None = None):
-        self.message = message
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        key: str = "",
+    ):
+        self.message, self.key = message, key
         self.file = None if file is None else source_name(file)
         self.line = line
         super().__init__(message)
@@ -42,7 +51,19 @@ class InputError(WeftError):
 
 
 class NotApplicable(WeftError):
-    """Error of an engine, pattern or format that does not support its input, with the reason."""
+    """Error of an engine, pattern or format that does not support its input, with the reason.
+
+    Parameters
+    ----------
+    message
+        What does not support which input, and why.
+    reason
+        Why, for callers that say the rest themselves. Default: the message.
+    """
+
+    def __init__(self, message: str = "", reason: str = ""):
+        self.reason = reason or message
+        super().__init__(message)
 
 
 class UnroutedWarning(UserWarning):

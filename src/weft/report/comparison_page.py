@@ -114,8 +114,7 @@ def _load_text(fabric: Fabric) -> str:
 def _patterns(page: Page) -> list[dict[str, Any]]:
     ran = {run.pattern for run in page.runs}
     return [
-        {"name": name, "text": text.removeprefix("n/a: "), "ran": name in ran}
-        for name, text in page.patterns.items()
+        {"name": name, "text": text, "ran": name in ran} for name, text in page.patterns.items()
     ]
 
 

@@ -104,7 +104,8 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
             options=routes.options or {**defaults, **arguments},
             refusals=(*refusals, *routes.refusals),
         )
-    raise NotApplicable("; ".join(f"{name}: {reason}" for name, reason in refusals))
+    text = "; ".join(f"{name}: {reason}" for name, reason in refusals)
+    raise NotApplicable(text, refusals[0][1] if len(refusals) == 1 else "")
 
 
 def never_deadlocks(spec: str) -> bool:

@@ -53,9 +53,9 @@ def as_loads(value: Any) -> Any:
     """Convert FIRST:LAST:STEP, or numbers with commas, to a list of loads."""
     if isinstance(value, str):
         try:
-            return tuple(loads_of(value, "load"))
+            return tuple(loads_of(value))
         except InputError as error:
-            raise ValueError(error.message.partition(": ")[2]) from None
+            raise ValueError(error.message) from None
     return (value,) if isinstance(value, int | float) else value
 
 

@@ -291,10 +291,9 @@ class StudyFile:
                 written=combination.written,
             )  # fmt: skip
         except InputError as error:
-            key = re.split("[:.]", error.message, maxsplit=1)[0]
-            if not isinstance(self.keys.get(key), list | dict):
+            if not isinstance(self.keys.get(error.key), list | dict):
                 raise
-            hint = f"{error.message}; several values of {key} are listed in [study.product]"
+            hint = f"{error.message}; several values of {error.key} are listed in [study.product]"
             raise InputError(hint, file=error.file, line=error.line) from None
 
     def _points(self, combination: _Combination, files: Files, seen: _Seen) -> Sequence[Point]:

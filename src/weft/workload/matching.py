@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +13,34 @@ from weft.kernels.program.dag import in_order, out_of_order
 from weft.workload.workload import Kind, Workload
 
 
+class OperationError(InputError):
+    """An error of operations, which `text` names by ``{}`` in the order of `ops`."""
+
+    def __init__(self, text: str, workload: Workload, *ops: int) -> None:
+        self.text, self.workload, self.ops = text, workload, ops
+        super().__init__(self.with_places([""] * len(ops)))
+
+    def with_places(self, places: Sequence[str]) -> str:
+        """Return the message with a text behind the number of each operation."""
+        named = map(self.workload.describe, self.ops, places)
+        return self.text.format(*named)
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Rank of the first operation, and its index in the rank's program."""
+        rank = int(self.workload.rank[self.ops[0]])
+        return rank, self.ops[0] - int(self.workload.op_offset[rank])
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str]]:
+        return InputError, (self.message,)
+
+
 def check_order(workload: Workload) -> None:
     """Refuse dependencies between ranks, and cycles of dependencies."""
     op, at, later = out_of_order(workload.op_offset, workload.dep_offset, workload.dep)
     if op >= 0:
-        raise InputError(
-            f"{workload.describe(op)} waits for {workload.describe(int(workload.dep[at]))}, of "
-            "another rank; expected a dependency within one rank"
-        )
+        text = "{} waits for {}, of another rank; expected a dependency within one rank"
+        raise OperationError(text, workload, op, int(workload.dep[at]))
     if not later:
         return
     offset, after, _ = workload.after
@@ -27,8 +48,9 @@ def check_order(workload: Workload) -> None:
     if done.all():
         return
     cycle = _cycle(workload, done)
-    named = " waits for ".join(workload.describe(op) for op in [*cycle, cycle[0]])
-    raise InputError(f"operations wait for each other in a cycle: {named}")
+    named = " waits for ".join(["{}"] * (len(cycle) + 1))
+    text = f"operations wait for each other in a cycle: {named}"
+    raise OperationError(text, workload, *cycle, cycle[0])
 
 
 def _cycle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
@@ -67,10 +89,9 @@ def match_messages(workload: Workload) -> Workload:
     over = workload.size_bytes[sends] > workload.size_bytes[match[sends]]
     if over.any():
         op = int(sends[np.argmax(over)])
-        raise InputError(
-            f"{workload.describe(op)} sends {workload.size_bytes[op]} bytes, but "
-            f"{workload.describe(int(match[op]))} takes at most {workload.size_bytes[match[op]]}"
-        )
+        sizes = workload.size_bytes
+        text = f"{{}} sends {sizes[op]} bytes, but {{}} takes at most {sizes[match[op]]}"
+        raise OperationError(text, workload, op, int(match[op]))
     return replace(workload, match=match)
 
 
@@ -123,7 +144,7 @@ def _refuse_unmatched(
     first = int(left.min())
     other = "receive" if workload.kind[first] == Kind.SEND else "send"
     more = f"; further unmatched operations: {len(left) - 1}" if len(left) > 1 else ""
-    raise InputError(f"{workload.describe(first)} has no matching {other}{more}")
+    raise OperationError(f"{{}} has no matching {other}{more}", workload, first)
 
 
 def _surplus(

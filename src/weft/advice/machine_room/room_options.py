@@ -113,15 +113,19 @@ class RoomLayout(Settings):
         ascending = all(a < b for a, b in pairwise(lengths))
         if not lengths or not ascending or not 0 < lengths[0] <= lengths[-1] <= MOST:
             raise InputError(
-                f"cable_lengths_m must be lengths above 0 m, at most {MOST:,} m, ascending"
+                f"cable_lengths_m must be lengths above 0 m, at most {MOST:,} m, ascending",
+                key="cable_lengths_m",
             )
         for name in ("chassis_units", "switch_units"):
             if getattr(self, name) > self.rack_units:
                 raise InputError(
-                    f"{name} is {getattr(self, name)}, more than a rack of {self.rack_units} U"
+                    f"{name} is {getattr(self, name)}, more than a rack of {self.rack_units} U",
+                    key=name,
                 )
         if self.switches_per_unit > 1 and self.switch_units > 1:
-            raise InputError("switches_per_unit above 1 requires switch_units = 1")
+            raise InputError(
+                "switches_per_unit above 1 requires switch_units = 1", key="switches_per_unit"
+            )
 
     def copper_limit_m(self, lane_gbps: float) -> float:
         """Return the length of the longest copper cable at a data rate per physical lane."""

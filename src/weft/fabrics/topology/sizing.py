@@ -101,7 +101,8 @@ def _wanted(names: Sequence[str] | None) -> set[str]:
         if not found:
             raise InputError(
                 f"unknown machine {name!r}{did_you_mean(name, known)}; expected one of "
-                f"{', '.join(known)}"
+                f"{', '.join(known)}",
+                key="family",
             )
         wanted.update(found)
     return wanted

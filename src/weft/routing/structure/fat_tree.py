@@ -199,29 +199,28 @@ def _neighbours(
 def _one_value(values: NDArray[np.integer[Any]], what: str, level: int) -> int:
     low, high = int(values.min(initial=2**31)), int(values.max(initial=0))
     if low != high:
-        raise NotApplicable(
-            f"this is not a complete fat tree: level {level} has from {low} to {high} {what}"
-        )
+        raise _incomplete(f"level {level} has from {low} to {high} {what}")
     return low
+
+
+def _incomplete(reason: str) -> NotApplicable:
+    return NotApplicable(f"this is not a complete fat tree: {reason}", reason)
 
 
 def _check_complete(fabric: Fabric, tree: FatTree) -> None:
     """Refuse a fabric whose counts or subtrees contradict the parameters of the tree."""
     height = len(tree.m)
     if prod(tree.m) != fabric.num_hosts:
-        raise NotApplicable(
-            f"this is not a complete fat tree: children {tree.m} make {prod(tree.m)} hosts, "
-            f"not {fabric.num_hosts}"
-        )
+        raise _incomplete(f"children {tree.m} make {prod(tree.m)} hosts, not {fabric.num_hosts}")
     for at in range(1, height + 1):
         expected = prod(tree.m[at:]) * prod(tree.w[:at])
         count = int((tree.level == at).sum())
         size = prod(tree.m[:at])
         runs = (tree.end - tree.start)[tree.level == at]
         if count != expected or np.any(runs != size):
-            raise NotApplicable(
-                f"this is not a complete fat tree: level {at} has {count} switches over "
-                f"{runs.min()} to {runs.max()} hosts each, not {expected} over {size}"
+            raise _incomplete(
+                f"level {at} has {count} switches over {runs.min()} to {runs.max()} hosts each, "
+                f"not {expected} over {size}"
             )
     for row in np.flatnonzero(tree.level > 1):
         heads = fabric.graph.edge_row[tree.down_edges[row][:: tree.p[tree.level[row] - 1]]]

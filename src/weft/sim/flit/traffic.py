@@ -80,10 +80,11 @@ class Load(Settings):
         sizes = [size for size, _ in self.size]
         if not 1 <= len(sizes) <= MOST_SIZES or not 1 <= min(sizes) <= max(sizes) <= MOST_FLITS:
             raise InputError(
-                f"size: expected 1 to {MOST_SIZES} sizes of 1 to {MOST_FLITS:,} flits, not {sizes}"
+                f"size: expected 1 to {MOST_SIZES} sizes of 1 to {MOST_FLITS:,} flits, not {sizes}",
+                key="size",
             )
         if not all(0 < share < np.inf for _, share in self.size):
-            raise InputError("size: expected shares above 0")
+            raise InputError("size: expected shares above 0", key="size")
 
     @property
     def size_text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -15,12 +16,11 @@ from weft.kernels.draws import uniforms
 from weft.kernels.program import operations as program
 from weft.kernels.program.dag import by_key
 from weft.routing.routes import Routes
-from weft.sim.common.programs import Rendezvous, numbered
+from weft.sim.common.programs import numbered
 from weft.sim.common.programs import queue_pairs as program_pairs
-from weft.sim.packet.hardware import QueuePairs
+from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.message_routes import MessageRoutes, message_paths
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.static.loads import Ports
 from weft.workload import Workload
 
 Lids = Literal["first", "hash", "spread"]
@@ -65,37 +65,28 @@ def connect(
     network: PacketNetwork,
     workload: Workload,
     hosts: NDArray[np.int32],
+    options: Mapping[str, Any],
     *,
-    eager_bytes: int,
-    handshake: bool,
-    rendezvous: Rendezvous,
-    queue_pairs: QueuePairs,
-    per_pair: int = 1,
-    with_reverse: bool = False,
-    ports: Ports = "first",
-    lids: Lids | ArrayLike = "first",
-    seed: int = 0,
-    further_pairs: NDArray[np.int64] | None = None,
+    per_pair: int,
+    lids: Lids | ArrayLike,
+    further_pairs: NDArray[np.int64] | None,
 ) -> Connections:
     """Return routes, connections and queue pairs of the messages between hosts.
 
     - `fabric`, `routes`, `network`, `workload`: the fabric, its routes, its network at the packet
       level, and the workload.
     - `hosts` [ranks]: host of each rank.
-    - `eager_bytes`, `handshake`, `rendezvous`: which messages are answered, and how data then move,
-      as in `weft.simulate`.
-    - `queue_pairs`: as in `Hardware`.
+    - `options`: as in `run_packets`.
     - `per_pair`: number of queue pairs of each pair of ranks; messages of the pair use them round
       robin.
-    - `with_reverse`: whether destinations send notifications of congestion back.
-    - `ports`: ports that messages of hosts with several ports use.
     - `lids`: LID of the destination to which each message is sent: the ``first``, one selected by a
       ``hash`` of the ranks, all LIDs of the destination round robin (``spread``), or an offset from
       the first LID for each operation.
     - `further_pairs`: more routes, as in `Connections.pairs`.
     """
-    between = program_pairs(workload, hosts, eager_bytes, handshake)
-    num_queues = between.queues(rendezvous)
+    hardware: Hardware = options["hardware"]
+    between = program_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    num_queues = between.queues(options["rendezvous"])
     ops, source, target, pairs, number, _ = between
     del between
     # A workload may have millions of messages: arrays are created only if needed, and deleted
@@ -109,7 +100,7 @@ def connect(
     key *= fabric.num_hosts
     key += target
     key <<= lmc
-    key += _offsets(lids, ops, workload.num_ops, pairs, number, earlier, lmc, seed)
+    key += _offsets(lids, ops, workload.num_ops, pairs, number, earlier, lmc, options["seed"])
     bound = fabric.num_hosts**2 << lmc
     if further_pairs is not None:
         key = np.concatenate((key, further_pairs))
@@ -117,18 +108,18 @@ def connect(
     route = route[: len(ops)]
     del key, earlier
     back = np.zeros(len(keys), dtype=np.int32)
-    if with_reverse:
+    if hardware.congestion_control is not None:  # destinations send notifications back
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
     start, end = np.divmod(keys >> lmc, fabric.num_hosts)
     message_routes = message_paths(
         fabric, routes, network, start.astype(np.int32), end.astype(np.int32),
-        ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
+        ports=options["ports"], lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
     )  # fmt: skip
     del start, end
     message_routes.routes["back"] = back
     pair = connection
     num_pairs = len(pairs) * per_pair
-    if queue_pairs == "host":
+    if hardware.queue_pairs == "host":
         pair, num_pairs = source, fabric.num_hosts
 
     def spread(values: NDArray[Any], nothing: int = 0) -> NDArray[np.int32]:

@@ -61,11 +61,7 @@ def run_packets(
     check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
     connections = connect(
-        fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
-        handshake=options["handshake"], rendezvous=options["rendezvous"],
-        queue_pairs=hardware.queue_pairs, per_pair=bound.queue_pairs,
-        with_reverse=hardware.congestion_control is not None,
-        ports=options["ports"], lids=lids, seed=options["seed"],
+        fabric, routes, network, workload, hosts, options, per_pair=bound.queue_pairs, lids=lids,
         further_pairs=None if keyed is None else keyed.further_pairs,
     )  # fmt: skip
     if keyed is not None:

@@ -13,7 +13,6 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import Group, Option, Rate, Settings, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
-from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.routes import Routes
 from weft.sim.common.policies import NO_CHOICE
@@ -234,7 +233,7 @@ def _configuration(
             options = {**options, "policy": policy}
         names = {"engine": engine, "policy": policy}
     if isinstance(routes, NotApplicable):
-        return Configuration(names, None, str(routes))
+        return Configuration(names, None, routes.reason)
     network = RoutedFabric(fabric, routes, level, options)
     try:
         network.try_out()
@@ -283,25 +282,25 @@ def load_value(load: float) -> float:
     return float(load)
 
 
-def loads_of(text: str, option: str) -> list[float]:
+def loads_of(text: str, option: str = "") -> list[float]:
     """Return the loads of a list or of a range, whose last load is included."""
+    where = f"{option} {text}: " if option else ""
     try:
         parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
         parts = []
     if ":" not in text:
         if not parts:
-            raise InputError(f"{option} {text}: expected FIRST:LAST:STEP or numbers with commas")
+            raise InputError(f"{where}expected FIRST:LAST:STEP or numbers with commas")
         return parts
     if len(parts) != 3 or not 0 < parts[0] <= parts[1] < float("inf") or not parts[2] > 0:
         raise InputError(
-            f"{option} {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= "
-            "LAST"
+            f"{where}expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= LAST"
         )
     first, last, step = parts
     number = int((last - first) / step + 1e-9) + 1
     if number > MOST_LOADS:
-        raise InputError(f"{option} {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
+        raise InputError(f"{where}expected at most {MOST_LOADS:,} loads, not {number:,}")
     return [round(first + index * step, 9) for index in range(number)]
 
 
@@ -333,7 +332,5 @@ def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotAppl
         return engine.engine, engine
     try:
         return engine, route(fabric, engine)
-    except NotApplicable as reason:
-        # The engine has a column of its own.
-        name = engines.parse(engine)[0].name
-        return engine, NotApplicable(str(reason).removeprefix(f"{name}: "))
+    except NotApplicable as error:
+        return engine, error

@@ -108,7 +108,9 @@ def validated(
         if (more := len(texts) - _SHOWN) > 1:
             texts[_SHOWN:] = [f"and {more} more errors"]
         message = "; ".join(texts)
-        raise InputError(message, file=file, line=line) from None
+        unknown = len(path) == 1 and first["type"] == "extra_forbidden"
+        key = str(path[0]) if path and not unknown else ""
+        raise InputError(message, file=file, line=line, key=key) from None
 
 
 def _plain(path: KeyPath) -> KeyPath:

@@ -16,7 +16,6 @@ file and line of an error, and records its assumptions in the workload's notes; 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from weft.core.files import read_text, write_text
 from weft.core.registry import Entry, Registry
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.signatures import signature
+from weft.workload.matching import OperationError
 from weft.workload.workload import Workload
 
 #: Facts of a reader: `suffixes` of its files, and `sniff`, a function of text and path that returns
@@ -46,9 +46,6 @@ workload_writer = Registry(
     pipeline=("workload",),
     facts=("suffixes",),
 )
-
-#: Form in which `Workload.describe` names an operation.
-_OPERATION = re.compile(r"operation (\d+) of rank (\d+)", re.ASCII)
 
 
 def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
@@ -95,12 +92,11 @@ def at_operation(file: str, place_of: Callable[[int, int], tuple[str, int]]) -> 
     """
     try:
         yield
-    except InputError as error:
-        match = _OPERATION.search(error.message)
-        if match is None:
-            raise InputError(error.message, file=file) from None
-        where, line = place_of(int(match[2]), int(match[1]))
+    except OperationError as error:
+        where, line = place_of(*error.first)
         raise InputError(error.message, file=where, line=line) from None
+    except InputError as error:
+        raise InputError(error.message, file=file) from None
 
 
 def _listing(folder: Path) -> str:

@@ -6,7 +6,6 @@ these ranks. A loop whose bounds differ by rank continues with the ranks that ha
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -15,6 +14,7 @@ import numpy as np
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload.builder import WorkloadBuilder
+from weft.workload.matching import OperationError
 from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_constant, check_names
 from weft.workload.trace.defining import MAX_LISTED, define, listed
@@ -41,7 +41,6 @@ MAX_OPERATIONS = 50_000_000
 #: divided by `_OPERATIONS_PER_ITERATION` is larger, that is the limit.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
-_NAMED = re.compile(r"operation (\d+) of rank (\d+)")
 
 
 def trace_workload(
@@ -331,19 +330,12 @@ def _name_lines(
     error: InputError, builder: WorkloadBuilder, first: Sequence[int], lines: Sequence[int]
 ) -> NoReturn:
     """Raise the builder's error with the lines of the operations in its message."""
-    offset, order = builder.in_order()
-    line = 0
-
-    def with_line(match: re.Match[str]) -> str:
-        nonlocal line
-        index, rank = int(match[1]), int(match[2])
-        handle = int(order[offset[rank] + index])
-        own = lines[bisect_right(first, handle) - 1]
-        line = line or own
-        return f"{match[0]}, line {own}"
-
-    message = _NAMED.sub(with_line, error.message)
-    raise TraceError(message, FilePosition(line, 0)) from None
+    if not isinstance(error, OperationError):
+        raise TraceError(error.message) from None
+    _, order = builder.in_order()
+    own = [lines[bisect_right(first, int(order[op])) - 1] for op in error.ops]
+    message = error.with_places([f", line {line}" for line in own])
+    raise TraceError(message, FilePosition(own[0], 0)) from None
 
 
 def _parameter(name: str, given: str | float, default: Value) -> Value:
