@@ -102,6 +102,7 @@ def test_jobs_whose_loads_add_up_to_more_than_a_cable_keep_a_part() -> None:
 # -- sites and search ----------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,2", "torus:4x4", "dragonfly:p=2,a=4,h=1"])
 def test_the_search_is_never_worse_than_a_named_placement(spec) -> None:
     fabric = weft.fabric(spec)

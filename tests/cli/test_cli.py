@@ -40,6 +40,7 @@ def test_compare_prints_engines_patterns_and_the_best_engine(capsys) -> None:
     assert "Its most contended link under all-to-all: " in out
 
 
+@pytest.mark.slow
 def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> None:
     _, out, _ = run(capsys, "compare", "examples/cluster.ibnetdiscover", "--samples", "200")
     match = re.search(

@@ -153,6 +153,7 @@ def test_calls_with_other_options_are_studies_of_their_own_in_a_store(tmp_path: 
         assert len(store.briefs()) == len({key for each in members[3].values() for key in each})
 
 
+@pytest.mark.slow
 def test_the_page_of_a_single_machine_begins_with_its_table(tmp_path: Path):
     page = tmp_path / "page.html"
     words = ["topologies", *FEW, "--family", "torus", "--report", str(page)]

@@ -142,6 +142,7 @@ def test_the_most_similar_of_many_names_is_suggested(wrong: str, meant: str) -> 
     assert did_you_mean(wrong, names) == (f" (did you mean {meant!r}?)" if meant else "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "whole"),
     [("hdor", False), ("torus-2QoS", False), ("TORUS", True), ("os", True), ("a.b", True)],

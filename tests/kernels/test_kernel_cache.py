@@ -173,6 +173,7 @@ def test_reordered_tuple_fields_cause_recompilation(mini: Mini) -> None:
     assert (results["outer"], loaded) == (210, {"outer": 0, "apart": 1})
 
 
+@pytest.mark.slow
 def test_stale_bytecode_does_not_corrupt_the_cache(mini: Mini) -> None:
     mini.use()  # writes bytecode
     mini.edit("inner", "x + by", "x - by")

@@ -89,6 +89,7 @@ def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -
     assert recovered.inverse_bandwidth_s_per_byte == alone.time_s[0] / 65536
 
 
+@pytest.mark.slow
 def test_a_bad_run_ends_all_processes_with_one_line_of_error(tmp_path: Path) -> None:
     program = ("-m", "weft_calibration.measure")
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)

@@ -54,6 +54,7 @@ def ours(fabric: Fabric, engine: str, **options: Any) -> np.ndarray:
     return routes.table
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", TREES)
 def test_ftree_equals_opensms_on_complete_trees(
@@ -168,6 +169,7 @@ def test_ftree_equals_opensms_in_the_reachable_part_of_irregular_trees(
     assert np.array_equal(routes.table[seen][:, label == part], table[seen][:, label == part])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", [*OTHERS, TREES[3], CLUSTER])
 def test_dor_equals_opensms(spec: str, shuffle: int | None, tmp_path: Path) -> None:

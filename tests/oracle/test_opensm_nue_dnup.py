@@ -87,6 +87,7 @@ def test_dnup_loses_the_pairs_that_opensm_leaves_unrouted(tmp_path: Path) -> Non
     assert validate(fabric, same).num_unrouted_pairs == 900
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shuffle", [None, 1])
 @pytest.mark.parametrize("spec", ODD)
 def test_updn_gives_the_tables_of_opensm_with_cables_within_a_level(

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.oracle
 PRECISE = ["maxmin/precision:1e-9", "surf/precision:1e-12"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spread_ns", [0.0, 2e7])
 @pytest.mark.parametrize("spec", ["xgft:2;8,8;1,8", "xgft:3;6,6,6;1,6,6"])
 def test_completion_times_of_random_flows_equal_simgrids(spec: str, spread_ns: float) -> None:

@@ -204,6 +204,7 @@ def test_throughput_comes_near_the_bound_and_never_exceeds_it(name: str, pattern
         assert np.max(above.flits) <= above.cycles
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("routing", ["nca-random", "nca-adaptive"])
 @pytest.mark.parametrize("pattern", BITS)
 def test_a_fat_tree_of_64_nodes_takes_half_its_load(routing: str, pattern: str) -> None:

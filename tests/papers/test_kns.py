@@ -420,6 +420,7 @@ def test_every_claim_can_be_flipped() -> None:
     assert [claim.id for claim in CLAIMS] == list(FLIPS)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 @pytest.mark.parametrize("choice", [ALONE, every_choice(1)[-1], EIGHT], ids=str)
 def test_doctored_values_flip_the_verdict(claim, choice: KnsChoice) -> None:
@@ -718,6 +719,7 @@ def test_written_files_contain_the_measurements(study: KnsStudy) -> None:
     assert "dragonfly" in text
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_matter(study: KnsStudy) -> None:
     runs = [
         run
@@ -736,6 +738,7 @@ def interrupted_at(number: int) -> Results:
     return Results(watch=watch)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_workers() -> None:
     runs = study_runs((1,), ("pingpong-latency", "hpcg"), seeds=(1,), beyond=False, choices=False)
     actual = list(interrupted_at(2).of("kns", measure, FLOWS, runs, processes=2))

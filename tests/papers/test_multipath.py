@@ -210,6 +210,7 @@ def test_the_points_are_those_of_the_paper() -> None:
 # -- the study -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_processes(small: StudyResult) -> None:
     two = multipath_ecmp(seeds=4, flows=300, k=(4, 8), processes=2)
     assert_frame_equal(two.runs, small.runs)
@@ -410,6 +411,7 @@ def test_files(small: StudyResult, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_run_writes_files_and_prints_their_names(tmp_path: Path) -> None:
     result = multipath_ecmp(seeds=2, flows=20, k=(4, 6), out=tmp_path / "study")
     assert all(path.is_file() for path in result.files)

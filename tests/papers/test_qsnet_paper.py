@@ -307,6 +307,7 @@ def test_text_and_files(small: QsNetStudy, tmp_path: Path) -> None:
     assert "partial, 3 of 9 runs" in replace(small, done=3, asked=9).text()
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_processes() -> None:
     one, two = (
         qsnet_evaluation(seeds=2, figures=("9", "10"), quick=True, processes=each)

@@ -162,6 +162,7 @@ FILES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", FILES)
 @settings(max_examples=150, suppress_health_check=UNCHECKED)
 @given(draw=st.data())

@@ -71,6 +71,7 @@ def tree(spec: str, seed: int) -> Fabric:
     return fabric
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("spec", TREES)
 @pytest.mark.parametrize("seed", range(9))
 def test_conga_agrees_with_the_reference(spec: str, seed: int) -> None:

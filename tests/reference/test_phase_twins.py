@@ -36,6 +36,7 @@ def host_pairs(fabric: Fabric) -> list[tuple[int, int, int, int]]:
     return [(a, b, row[a], row[b]) for a in hosts for b in hosts if a != b]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None:
@@ -175,6 +176,7 @@ def test_messages_and_flows_give_the_same_loads(seed: int) -> None:
     np.testing.assert_allclose(carried, loads.per_link, atol=1e-9)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> None:

@@ -53,6 +53,7 @@ def tables(fabric: Fabric, seed: int) -> list[TableRoutes]:
     return [*tables_made, damaged(tables_made[0], seed)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)

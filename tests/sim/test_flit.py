@@ -104,6 +104,7 @@ CHANGES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("changes", CHANGES)
 @pytest.mark.parametrize("rate", [0.1, 0.9])
 def test_every_packet_arrives_and_the_network_is_empty_afterwards(

@@ -131,6 +131,7 @@ def test_short_buffers_let_three_flits_pass_in_a_round_trip(places: dict[str, in
     assert found == {(0, 1): [13, 14, 15, 18, 19, 20]}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("latency", "interval", "router", "expected"),
     [
@@ -390,6 +391,7 @@ def test_replies_follow_requests() -> None:
     assert found == {(0, 1): [13, 14, 41, 42, 43], (1, 0): [26, 27, 28, 29, 30]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("packets", "circuits", "window", "expected"),
     [

@@ -103,6 +103,7 @@ def test_a_deadlock_is_found_if_packets_are_stuck_and_never_moves_again(
     assert "waits for" in find_deadlock(run.net, run.links, run.routing)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("spec", "engine", "policy", "lanes", "settings"),
     [

@@ -79,6 +79,7 @@ def test_a_run_with_replies_ends_when_those_of_the_measurement_have_arrived() ->
     assert result.cycles < 2500
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("size", "switching", "atomic"), [(1, "cut-through", False), ("2,6", "wormhole", True)]
 )

@@ -36,6 +36,7 @@ def worst(exact: FlowResult, near: FlowResult) -> float:
     return float((np.abs(near.arrived_ns[ops] - true) / true).max())
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("tolerance", [0.01, 0.05])
 @pytest.mark.parametrize("spread_ns", [0.0, 1e6, 1e7, 1e8])
 @pytest.mark.parametrize("seed", range(2))

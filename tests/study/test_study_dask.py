@@ -108,6 +108,7 @@ def test_runs_over_their_limits_are_recorded_and_others_go_on(
     assert len(found) == 8
 
 
+@pytest.mark.slow
 def test_signals_finish_active_runs_and_end_them(
     starter: Starter, three: tuple[str, list[int]], tmp_path: Path
 ) -> None:

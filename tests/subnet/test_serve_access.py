@@ -192,6 +192,7 @@ TRICKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("path", TRICKS)
 def test_no_way_of_writing_an_address_opens_another_application(two: Served, path: str) -> None:
     caller, service, _, other = two

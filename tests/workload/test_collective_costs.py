@@ -124,6 +124,7 @@ def cost(entry: str, p: int, size: int) -> tuple[float, ...]:
     )
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("entry", POWERS_OF_TWO)
 @pytest.mark.parametrize("p", [2, 8])
 def test_costs_for_powers_of_two(entry: str, p: int) -> None:
