@@ -143,7 +143,6 @@ _RESTARTS = 10
 class Calibration:
     """Coefficients fitted to measurements."""
 
-    #: The coefficients.
     model: PenaltyModel
     #: alpha, seconds per byte without contention.
     inverse_bandwidth_s_per_byte: float

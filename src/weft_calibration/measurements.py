@@ -47,7 +47,6 @@ _LARGEST = 2**62 - 1
 class Measurement(FrozenArrays):
     """Completion times of one contention graph whose communications start together."""
 
-    #: Name of the graph.
     name: str
     #: Nodes of each communication, int64 [edges], at least 0; no loops.
     sources: NDArray[np.int64]

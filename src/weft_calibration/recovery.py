@@ -87,7 +87,6 @@ class Survey:
 class Recovery:
     """Penalties recovered from measured times."""
 
-    #: The measurements.
     measurements: tuple[Measurement, ...]
     #: alpha: mean time of a single communication divided by its size.
     inverse_bandwidth_s_per_byte: float

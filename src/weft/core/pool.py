@@ -138,7 +138,6 @@ def run_all(
 class Ended:
     """The end of a task."""
 
-    #: Number of the task.
     number: int
     #: Value that the function returned, unless one of the next three is set.
     value: Any = None

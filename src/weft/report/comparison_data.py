@@ -107,7 +107,6 @@ class EngineVerdict:
 class Page:
     """A comparison."""
 
-    #: The fabric.
     fabric: Fabric
     #: Heading.
     title: str

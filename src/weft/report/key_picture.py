@@ -41,8 +41,6 @@ def plot_key(
     of the flow is beside both. Flows on one cable, in either direction, are drawn side by side.
 
     `title`: heading; by default, what the key guarantees.
-
-    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     fabric = key.fabric
     if title is None:

@@ -49,8 +49,6 @@ def load_curves(
     `weft.sim.sweep.flits.TRAFFIC_COLUMNS`; every combination of fabric, engine or routing, policy,
     pattern, size, hardware, routers, level and rate is a curve. Rows without a result are left out.
     `labels`: labels of the curves, in order. Default: the values that distinguish them.
-
-    Returns a matplotlib figure.
     """
     from matplotlib.lines import Line2D
 

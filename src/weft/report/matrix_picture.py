@@ -53,8 +53,6 @@ def plot_congestion_matrix(
     `matrix`: columns of `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`, as
     `PacketResult.congestion_matrix` returns them. `title`: heading; empty for none. `size_inches`:
     width and height. Default: as the cells need, within `LEAST_INCHES` and `MOST_INCHES`.
-
-    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     missing = [name for name in CONGESTION_MATRIX_COLUMNS if name not in matrix.columns]
     if missing:

@@ -56,8 +56,6 @@ def plot_fabric(
     - `label_busiest`: number of links to label, the most loaded first. Only links between switches
       are labelled; if there are none, other links are.
     - `most`: load of the last colour, unless the largest load exceeds it.
-
-    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     loads = np.zeros(fabric.num_links) if load is None else np.asarray(load, dtype=np.float64)
     if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:

@@ -48,7 +48,6 @@ class Measure:
 class StudyData:
     """A study and its runs."""
 
-    #: Title of the study.
     title: str
     #: Text of the experiment file with every key.
     experiment: str

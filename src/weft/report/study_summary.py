@@ -138,7 +138,6 @@ UNFINISHED_COLUMNS: Mapping[str, Column] = {
 class Summary:
     """Statistics of a study."""
 
-    #: The study.
     data: StudyData
     #: Axes with more than one value, and their values.
     axes: Mapping[str, tuple[str, ...]]

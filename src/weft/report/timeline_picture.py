@@ -46,8 +46,6 @@ def plot_timelines(
     - `messages`: whether to draw the messages between these ranks; by default, they are drawn if
       there are at most `MAX_MESSAGES`.
     - `title`: heading; empty for none.
-
-    Returns a matplotlib figure, which notebooks show; its `write` makes a file.
     """
     work = result.workload
     first, last = ranks or (0, work.num_ranks - 1)

@@ -106,7 +106,6 @@ def edges_back(fabric: Fabric) -> NDArray[np.int32]:
 class TablePaths:
     """The paths of a table that need lanes; LIDs with equal paths are included once."""
 
-    #: The fabric and its table.
     fabric: Fabric
     table: NDArray[np.unsignedinteger[Any]]
     #: int64: LIDs of the included destinations, as indices in the table.

@@ -19,7 +19,6 @@ from weft.study.spec import PlannedRun, StudyFile
 class Plan:
     """The runs of a study and what the store has of them."""
 
-    #: The file.
     study: StudyFile
     #: Every run.
     runs: Sequence[PlannedRun]

@@ -53,7 +53,6 @@ _WARNING = "WARNING: these tables were exported although they are not valid:"
 class Export:
     """An exported folder."""
 
-    #: Path of the folder.
     folder: Path
     #: Routes in the folder.
     routes: TableRoutes

@@ -97,8 +97,6 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     `overlap`: ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
 
     Returns the jobs as one workload; a single job keeps its communicators and phases.
-
-    Raises `NotApplicable` when the fabric lacks what a placement needs, such as coordinates.
     """
     placed = place_jobs(jobs, fabric, overlap=overlap)
     counts = [job.workload.num_ranks for job in jobs]
@@ -127,8 +125,6 @@ def place_jobs(
     Only the numbers of ranks and operations of the workloads are used.
 
     Returns int32 [ranks] for each job.
-
-    Raises `InputError`, `NotApplicable` in the cases of `combine`.
     """
     check_fabric(fabric)
     if overlap not in _OVERLAPS:

@@ -52,7 +52,6 @@ Measure = Callable[[Workload, Times], Mapping[str, float]]
 class Metric:
     """A number that a benchmark reports."""
 
-    #: Unit.
     unit: str
     #: Description.
     meaning: str

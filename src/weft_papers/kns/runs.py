@@ -71,7 +71,6 @@ class KnsParameters:
 class KnsRunResult:
     """Result of one run."""
 
-    #: The run.
     run: KnsRun
     #: Metric -> value.
     values: Mapping[str, float]

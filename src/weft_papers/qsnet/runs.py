@@ -146,7 +146,6 @@ class QsNetRun:
 class QsNetRunResult:
     """Result of one run."""
 
-    #: The run.
     run: QsNetRun
     #: Accepted bandwidth, MB/s: of each source, of the hot node, of each I/O node, or of each rank
     #: of the compute job.

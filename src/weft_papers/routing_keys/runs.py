@@ -132,7 +132,6 @@ class RoutingKeysRun:
 class RoutingKeysRunResult:
     """Result of one run."""
 
-    #: The run.
     run: RoutingKeysRun
     #: Total communication time: the largest of all applications (the paper's measure), and the mean
     #: over them.

@@ -115,10 +115,7 @@ class Roles:
         )
 
     def site(self, io: Hosts, compute_placement: str) -> Site:
-        """Return the hosts of all roles.
-
-        Raises `NotApplicable` if the fabric lacks what the placement needs.
-        """
+        """Return the hosts of all roles."""
         left = allowed_hosts(self.fabric)
         if not self.chosen.shared:
             left = left[~np.isin(left, io)]

@@ -35,7 +35,6 @@ class Equipment:
     box ``b``, and the units of single hosts follow.
     """
 
-    #: The fabric.
     fabric: Fabric
     #: int32 [nodes]: unit of each node; a host is in the unit of the box to which it has most
     #: cables; -1 for an auxiliary adapter without a cable.

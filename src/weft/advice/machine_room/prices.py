@@ -76,7 +76,6 @@ class _File(BaseModel):
 class Prices:
     """Prices read from a file."""
 
-    #: Name of the file.
     file: str
     #: Currency of the prices.
     currency: str

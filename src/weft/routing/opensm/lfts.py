@@ -358,10 +358,7 @@ _forms: dict[tuple[str, int, bytes, bytes], LftForm] = {}
 
 
 def lft_form(fabric: Fabric, lids: Lids, lmc: int) -> LftForm:
-    """Return the form of OpenSM's dumps for the LIDs of a fabric's ports.
-
-    Raises `NotApplicable` if a description has a line break.
-    """
+    """Return the form of OpenSM's dumps for the LIDs of a fabric's ports."""
     key = (fabric.digest, lmc, lids.base.tobytes(), lids.lmc.tobytes())
     if key not in _forms:
         made = LftForm(fabric, lids.base, lmc, *_rows_by_lid(fabric, lmc, lids))

@@ -22,7 +22,6 @@ class IncompleteRun(WeftError):
 class Progress:
     """Progress of a run."""
 
-    #: Ended operations, and all operations.
     ended: int
     operations: int
     #: Arrived messages, and all messages.

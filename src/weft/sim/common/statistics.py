@@ -256,7 +256,6 @@ class Messages:
 class Backlog:
     """Backlog of the rank with the most bytes under way in the middle of the window."""
 
-    #: The rank.
     rank: int
     #: Whether, in the second half of the window, the rank's backlog stays at half or more of its
     #: value in the middle of the window, and less arrives than is offered on average.

@@ -48,7 +48,6 @@ ARBITERS: dict[Arbiter, int] = {
 class Links:
     """Links of a fabric, numbered node by node as inputs and as outputs."""
 
-    #: The fabric.
     fabric: Fabric
     #: int32: link of each input and of each output. Input and output e belong to endpoint e; those
     #: of routers follow, in the order of rows and of links.

@@ -267,8 +267,6 @@ def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = 
     `routing`: a routing by coordinates by name, or routes. `lanes`: virtual channels of each class
     of traffic. `policy`: policy that chooses among the candidates of routes; None for the usual
     one.
-
-    Raises `InputError`, `NotApplicable` as in `simulate_flits`.
     """
     if isinstance(routing, Routes):
         return of_routes(links, routing, lanes, policy)

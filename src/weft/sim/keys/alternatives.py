@@ -26,7 +26,6 @@ class InstalledKey(FrozenArrays):
     with cables missing, and its paths need not be those of a key.
     """
 
-    #: Name of the key.
     name: str
     #: int32 [flows]: hosts of each flow.
     sources: NDArray[np.int32]

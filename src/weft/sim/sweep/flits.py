@@ -91,10 +91,7 @@ class FlitSeries(Series):
         policy: str | Sequence[str] | None,
         drain: int | None,
     ) -> FlitSeries:
-        """Check the settings, and try the routings if there are several.
-
-        Raises `InputError`, `NotApplicable` as in `sweep_flits`.
-        """
+        """Check the settings, and try the routings if there are several."""
         check_fabric(fabric)
         load, router = load or Load(), router or Router()
         names = [routing] if isinstance(routing, str | Routes) else list(routing)

@@ -130,10 +130,7 @@ class RoutedFabric:
         return arrived, max_time_ns
 
     def try_out(self) -> None:
-        """Send one message of no bytes, to compile the kernels and to raise errors early.
-
-        Raises `InputError`, `NotApplicable` as in `weft.simulate`.
-        """
+        """Send one message of no bytes, to compile the kernels and to raise errors early."""
         work = WorkloadBuilder(self.fabric.num_hosts)
         work.put(0, 1, 0)
         self.run(work.build(), 0, None, None)

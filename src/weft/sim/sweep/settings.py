@@ -118,7 +118,6 @@ class TrafficSettings(Settings):
 class LoadSeries(Series):
     """Runs of open-loop traffic."""
 
-    #: Fabric, level, traffic and seed of all runs.
     fabric: Fabric
     level: Level
     traffic: OpenLoopTraffic
@@ -195,10 +194,7 @@ class LoadSeries(Series):
         return int(np.random.SeedSequence(entropy).generate_state(1, np.uint32)[0])
 
     def measure(self, number: int, load: float, watch: Callable[[Any], None]) -> OpenLoopMeasures:
-        """Run a configuration at a load.
-
-        Raises `InputError`, `NotApplicable` as in `measure_load`.
-        """
+        """Run a configuration at a load."""
         network = self.configurations[number].what
         return measure_load(network, self.traffic, load, self.seed_of(load), watch)
 

@@ -40,7 +40,6 @@ TELLING_S, TELLING_SHARE = 1.0, 0.01
 class ExperimentStage:
     """Present stage of an experiment, updated as the experiment runs."""
 
-    #: Number of runs.
     runs: int
     #: The active run; None before the first run.
     run: Run | None = None

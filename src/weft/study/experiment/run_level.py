@@ -25,7 +25,6 @@ Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "no
 class Outcome:
     """Outcome of one run."""
 
-    #: The run.
     run: Run
     #: ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
     #: interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or

@@ -118,7 +118,6 @@ def _check_inputs(store: Store, found: Findings) -> None:
 class Difference:
     """A measure, a table or the status of a run that this version of weft computes differently."""
 
-    #: Key of the run.
     key: str
     #: Name of the measure, or ``status`` or ``table NAME``.
     name: str

@@ -170,7 +170,6 @@ class Snapshot:
     A log can begin with these events and a snapshot. Among other events it changes nothing.
     """
 
-    #: Time of the event.
     time_ns: int
     #: Application, phase, state, reason and generation of each key.
     keys: tuple[tuple[str, str, KeyState, str, int], ...]

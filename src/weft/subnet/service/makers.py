@@ -334,8 +334,6 @@ def advise(
 
     The best has the least contention with keys, then with the base routes, then the fewest leaf
     switches.
-
-    Raises `InputError`, `NotApplicable` as `expand`, or if there are too few free hosts.
     """
     maker = _present()
     fabric, routes, links = maker.present(missing)

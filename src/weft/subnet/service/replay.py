@@ -275,7 +275,6 @@ def _keep(moments: dict[frozenset[Any], Moment], ledger: Ledger, most: int) -> N
 class Twin:
     """A moment at the packet level, where all flows send one message each at the same time."""
 
-    #: The moment.
     moment: Moment
     #: Number of flows, those between the same two hosts of a key counted once.
     flows: int

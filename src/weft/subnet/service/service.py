@@ -122,7 +122,6 @@ class KeyChange:
 class Given:
     """A grant at the time of its decision."""
 
-    #: The grant.
     granted: Granted
     #: The most flows of granted keys on a link of its paths; and the most on a link of its base
     #: routes if all keys took those.
@@ -624,10 +623,7 @@ class Service:
         await self.do(self._lasting(application, partial(Left, application=application)))
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function of a module in the process that reads phases.
-
-        Raises `InputError`, `WeftError` as `weft.subnet.service.workers.Worker.run`.
-        """
+        """Run a function of a module in the process that reads phases."""
         return await self._answers.run(function, *arguments, limit_s=self.rules.answer_limit_s)
 
     async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[KeyChange]:
