@@ -1,12 +1,7 @@
-"""Typed client of `weft serve`: `Client`, and `AsyncClient` with the same methods.
-
-Each call of the HTTP interface is declared once, in `_Interface`; the two clients differ in how
-they execute it. Importing this module loads neither the service nor the rest of weft.
-"""
+"""Typed client of `weft serve`, whose import loads neither the service nor the rest of weft."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import ssl
@@ -14,15 +9,13 @@ import threading
 import time
 import warnings
 from collections.abc import (
-    AsyncIterator,
-    Awaitable,
     Callable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import (
@@ -31,7 +24,6 @@ from typing import (
     Generic,
     Literal,
     ParamSpec,
-    Protocol,
     Self,
     TypeVar,
     cast,
@@ -44,7 +36,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from weft.core.errors import InputError, WeftError
 from weft.subnet.service import models
 
-__all__ = ["AsyncClient", "AsyncHeld", "Client", "Held", "RoutesWarning", "ServiceError"]
+__all__ = ["Client", "Held", "RoutesWarning", "ServiceError"]
 
 #: Where `weft serve` listens unless it is told otherwise.
 DEFAULT_URL = "http://127.0.0.1:8973"
@@ -95,14 +87,6 @@ class _Call(Generic[A]):
     wait_s: float = 0.0
 
 
-class _Sync(Protocol):
-    def _run(self, call: _Call[A], /) -> A: ...
-
-
-class _Async(Protocol):
-    async def _run(self, call: _Call[A], /) -> A: ...
-
-
 class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
     """Turn a function that describes a call into a method that executes it."""
 
@@ -112,9 +96,7 @@ class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], _Call[A]]: ...
     @overload
-    def __get__(self, client: _Async, owner: type) -> Callable[P, Awaitable[A]]: ...
-    @overload
-    def __get__(self, client: _Sync, owner: type) -> Callable[P, A]: ...
+    def __get__(self, client: Client, owner: type) -> Callable[P, A]: ...
     def __get__(self, client: Any, owner: type) -> Any:
         if client is None:  # for documentation
             return self._describe
@@ -129,10 +111,35 @@ class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
         return functools.wraps(self._describe)(run)
 
 
-class _Interface:
-    """The calls of the HTTP interface, version 1, and what both clients share."""
+class Client:
+    """A client of `weft serve`, for any number of threads.
 
-    _client: Any
+    Parameters
+    ----------
+    url
+        Address of the service; by default that of ``WEFT_URL``, or http://127.0.0.1:8973.
+    token
+        Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
+    timeout_s
+        Longest time for an answer in seconds, in addition to the `wait_s` of a call.
+    ca_file
+        Certificate (PEM) of the authority that signed the certificate of the service; by default
+        that of ``WEFT_CA_FILE``, or those that httpx trusts.
+    transport
+        Transport of httpx in place of the network, for tests.
+
+    Raises
+    ------
+    WeftError
+        If httpx is not installed, or the certificate cannot be read. Every call raises it if the
+        service cannot be reached or its answer is not one of `weft serve`, `ServiceError` if the
+        service refuses the request, and `InputError` for an argument that cannot be right.
+
+    Notes
+    -----
+    Where an application is expected, None stands for the one that ``WEFT_APPLICATION`` names.
+    Proxies of the environment are not used, so that tokens do not leave the site.
+    """
 
     def __init__(
         self,
@@ -161,15 +168,12 @@ class _Interface:
         except (OSError, ssl.SSLError) as error:
             raise InputError(f"no certificate can be read: {error}", file=ca_file) from None
         try:
-            self._client = self._open(
+            self._client = self._httpx.Client(
                 base_url=self.url, verify=verify, transport=transport, trust_env=False,
                 headers={"Authorization": f"Bearer {token}"} if token else {},
             )  # fmt: skip
         except self._httpx.InvalidURL as error:
             raise InputError(f"the address of the service is wrong: {error}") from None
-
-    def _open(self, **settings: Any) -> Any:
-        raise NotImplementedError
 
     # -- calls -------------------------------------------------------------------------------
 
@@ -325,7 +329,56 @@ class _Interface:
         query = {"after": str(after), "wait_s": str(wait_s)}
         return _Call("GET", f"{_path(application)}/changes", models.Changes, None, query, wait_s)
 
+    # -- keys that are held ------------------------------------------------------------------
+
+    def hold(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> Held:
+        """Request a key as `request` does, and renew its lease until `Held.done`."""
+        grant = self.request(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
+        return Held(self, grant)
+
+    @contextmanager
+    def phase(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> Iterator[Held]:
+        """Hold the key of a phase in a ``with`` block, as `hold` does."""
+        held = self.hold(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
+        try:
+            yield held
+        finally:
+            held.done()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # -- requests and answers ----------------------------------------------------------------
+
+    def _run(self, call: _Call[A], /) -> A:
+        try:
+            response = self._client.request(**self._sent(call))
+        except BaseException as error:  # also if the caller is interrupted
+            raise self._no_answer(call, error) from None
+        return self._received(call, response)
 
     def _sent(self, call: _Call[A]) -> dict[str, Any]:
         """Return the arguments of httpx's method `request`."""
@@ -449,8 +502,8 @@ def _phases(phases: Mapping[str, PhaseFlows] | None) -> list[models.PhaseRequest
 # -- leases ------------------------------------------------------------------------------------
 
 
-class _Lease:
-    """A granted key and the life of its lease.
+class Held:
+    """A key that is held until `done`; a thread renews its lease (see `Client.hold`).
 
     Attributes
     ----------
@@ -460,11 +513,15 @@ class _Lease:
         Why the key is no longer held; empty while it is.
     """
 
-    def __init__(self, grant: models.Grant) -> None:
+    def __init__(self, client: Client, grant: models.Grant) -> None:
         self.grant = grant
         self.lost = ""
+        self._client = client
         self._until = time.monotonic() + grant.lease_s
         self._returned = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="weft-lease", daemon=True)
+        self._thread.start()
 
     @property
     def _every_s(self) -> float:
@@ -499,17 +556,6 @@ class _Lease:
                 stacklevel=3,
             )
 
-
-class Held(_Lease):
-    """A key that is held until `done`; a thread renews its lease (see `Client.hold`)."""
-
-    def __init__(self, client: Client, grant: models.Grant) -> None:
-        super().__init__(grant)
-        self._client = client
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="weft-lease", daemon=True)
-        self._thread.start()
-
     def _renew(self) -> None:
         while not self.lost and not self._over.wait(self._every_s):
             try:
@@ -538,179 +584,3 @@ class Held(_Lease):
                 self._not_returned(error)
         self._returned = True
         self._warn_if_lost()
-
-
-class AsyncHeld(_Lease):
-    """A key that is held until `done`; a task renews its lease (see `AsyncClient.hold`)."""
-
-    def __init__(self, client: AsyncClient, grant: models.Grant) -> None:
-        super().__init__(grant)
-        self._client = client
-        self._task = asyncio.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        while not self.lost:
-            await asyncio.sleep(self._every_s)
-            try:
-                self._renewed(await self._client.renew(self.grant.application))
-            except WeftError as error:
-                self._not_renewed(error)
-
-    async def done(self) -> None:
-        """Give the key back, as `Held.done`."""
-        if self._returned:
-            return
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        if not self.lost:  # otherwise this would give back a later grant
-            try:
-                await self._client.done(
-                    self.grant.application, self.grant.phase, since_ns=self.grant.since_ns
-                )
-            except ServiceError as error:
-                self._not_returned(error)
-        self._returned = True
-        self._warn_if_lost()
-
-
-# -- clients -----------------------------------------------------------------------------------
-
-
-class Client(_Interface):
-    """A client of `weft serve`, for any number of threads.
-
-    Parameters
-    ----------
-    url
-        Address of the service; by default that of ``WEFT_URL``, or http://127.0.0.1:8973.
-    token
-        Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
-    timeout_s
-        Longest time for an answer in seconds, in addition to the `wait_s` of a call.
-    ca_file
-        Certificate (PEM) of the authority that signed the certificate of the service; by default
-        that of ``WEFT_CA_FILE``, or those that httpx trusts.
-    transport
-        Transport of httpx in place of the network, for tests.
-
-    Raises
-    ------
-    WeftError
-        If httpx is not installed, or the certificate cannot be read. Every call raises it if the
-        service cannot be reached or its answer is not one of `weft serve`, `ServiceError` if the
-        service refuses the request, and `InputError` for an argument that cannot be right.
-
-    Notes
-    -----
-    Where an application is expected, None stands for the one that ``WEFT_APPLICATION`` names.
-    Proxies of the environment are not used, so that tokens do not leave the site.
-    """
-
-    def _open(self, **settings: Any) -> Any:
-        return self._httpx.Client(**settings)
-
-    def _run(self, call: _Call[A], /) -> A:
-        try:
-            response = self._client.request(**self._sent(call))
-        except BaseException as error:  # also if the caller is cancelled
-            raise self._no_answer(call, error) from None
-        return self._received(call, response)
-
-    def hold(
-        self,
-        application: str | None,
-        phase: str,
-        *,
-        lease_s: float | None = None,
-        wait_s: float = 0.0,
-        paths: bool = False,
-    ) -> Held:
-        """Request a key as `request` does, and renew its lease until `Held.done`."""
-        grant = self.request(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
-        return Held(self, grant)
-
-    @contextmanager
-    def phase(
-        self,
-        application: str | None,
-        phase: str,
-        *,
-        lease_s: float | None = None,
-        wait_s: float = 0.0,
-        paths: bool = False,
-    ) -> Iterator[Held]:
-        """Hold the key of a phase in a ``with`` block, as `hold` does."""
-        held = self.hold(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
-        try:
-            yield held
-        finally:
-            held.done()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class AsyncClient(_Interface):
-    """A client of `weft serve` whose methods are those of `Client`, as coroutines.
-
-    Its parameters are those of `Client`, too.
-    """
-
-    def _open(self, **settings: Any) -> Any:
-        return self._httpx.AsyncClient(**settings)
-
-    async def _run(self, call: _Call[A], /) -> A:
-        try:
-            response = await self._client.request(**self._sent(call))
-        except BaseException as error:  # also if the caller is cancelled
-            raise self._no_answer(call, error) from None
-        return self._received(call, response)
-
-    async def hold(
-        self,
-        application: str | None,
-        phase: str,
-        *,
-        lease_s: float | None = None,
-        wait_s: float = 0.0,
-        paths: bool = False,
-    ) -> AsyncHeld:
-        """Request a key as `request` does, and renew its lease until `AsyncHeld.done`."""
-        return AsyncHeld(
-            self,
-            await self.request(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths),
-        )
-
-    @asynccontextmanager
-    async def phase(
-        self,
-        application: str | None,
-        phase: str,
-        *,
-        lease_s: float | None = None,
-        wait_s: float = 0.0,
-        paths: bool = False,
-    ) -> AsyncIterator[AsyncHeld]:
-        """Hold the key of a phase in an ``async with`` block, as `hold` does."""
-        held = await self.hold(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
-        try:
-            yield held
-        finally:
-            await held.done()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

@@ -38,7 +38,6 @@ FILES = [
     (SWEEP, "--output", ".parquet"),
     (("trace", "format", "x.trace"), "-o", ".trace"),
     (("trace", "dense", "x.trace"), "-o", ".trace"),
-    (("trace", "fold", "x.trace"), "-o", ".trace"),
 ]
 #: Commands with an option for a folder.
 FOLDERS = [

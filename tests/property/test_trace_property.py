@@ -17,7 +17,6 @@ from weft.workload import Workload
 from weft.workload.trace import (
     TraceError,
     dense_text,
-    folded_text,
     format_program,
     lower,
     parse,
@@ -125,7 +124,7 @@ def assert_merged(ours: Workload, theirs: Workload) -> None:
         assert [row[-1] for row in mine] == [row[-1] for row in other]
 
 
-# -- dense and folded forms ------------------------------------------------------------------------
+# -- the dense form ------------------------------------------------------------------------
 
 
 @settings(max_examples=60)
@@ -136,15 +135,6 @@ def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     assert_equal(trace_workload(text), workload)
     assert read_dense(text, None, 10**6) is not None
     # The reader of the full language gives the same result for this text.
-    assert_equal(lower(parse(text)), workload)
-    assert format_program(parse(text)) == text
-
-
-@settings(max_examples=60)
-@given(SEEDS)
-def test_the_folded_form_gives_the_same_workload(seed: int) -> None:
-    workload = random_workload(seed)
-    text = folded_text(workload)
     assert_equal(lower(parse(text)), workload)
     assert format_program(parse(text)) == text
 

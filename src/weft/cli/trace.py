@@ -1,4 +1,4 @@
-"""`weft trace`: check, format, unfold and fold programs of the MPI trace language."""
+"""`weft trace`: check, format and unfold programs of the MPI trace language."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.workload import Workload
 from weft.workload.formats import read_workload
-from weft.workload.trace import dense_text, folded_text, format_program, parse
+from weft.workload.trace import dense_text, format_program, parse
 
 trace_app = cyclopts.App(
     name="trace",
-    help="Check, format, unfold and fold programs of the MPI trace language.",
+    help="Check, format and unfold programs of the MPI trace language.",
     help_format="markdown",
 )
 
@@ -94,26 +94,6 @@ def dense_command(
     """
     check_files(("--output", output, ()))
     _write(dense_text(_workload(file, ranks, settings, seed, format)), output)
-    return 0
-
-
-@trace_app.command(name="fold")
-def fold_command(
-    file: TraceFile,
-    /,
-    *,
-    ranks: Ranks = None,
-    settings: Settings = (),
-    seed: Seed = None,
-    format: WorkloadFormat = None,
-    output: Output = None,
-) -> int:
-    """Fold a dense trace, or a workload in another format, into a compact program.
-
-    Example: `weft trace fold work.goal --format goal --output work.trace`
-    """
-    check_files(("--output", output, ()))
-    _write(folded_text(_workload(file, ranks, settings, seed, format)), output)
     return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.core.errors import InputError
 from weft.workload.formats.workload_format_registry import workload_reader, workload_writer
-from weft.workload.trace import dense_text, folded_text, trace_workload
+from weft.workload.trace import dense_text, trace_workload
 from weft.workload.trace.keywords import COLLECTIVES, HEADS
 from weft.workload.trace.lowering import MAX_OPERATIONS
 from weft.workload.workload import Workload
@@ -75,19 +75,17 @@ def read(
 
 
 @workload_writer("trace", suffixes=(".trace",))
-def write(workload: Workload, *, fold: bool = False) -> str:
-    """Write the MPI trace language: the program of each rank, or a folded program for all ranks.
+def write(workload: Workload) -> str:
+    """Write the MPI trace language: the program of each rank.
 
     Parameters
     ----------
     workload
         Workload to write.
-    fold
-        Write statements that ranks have in common once, and repetitions as loops.
 
     Raises
     ------
     NotApplicable
         If an operation other than a put has a release time, or a name cannot be quoted.
     """
-    return folded_text(workload) if fold else dense_text(workload)
+    return dense_text(workload)

@@ -2,12 +2,11 @@
 
 `docs/trace-language.md` describes it. `parse` turns text into a `nodes.TraceProgram`, `lower` turns
 the program into a `Workload`, and `trace_workload` does both. `format_program` writes a program in
-its canonical form; `dense_text` and `folded_text` write any workload as a program.
+its canonical form; `dense_text` writes any workload as a program.
 """
 
 from weft.workload.trace.dense import dense_text
 from weft.workload.trace.errors import FilePosition, TraceError
-from weft.workload.trace.fold import folded, folded_text
 from weft.workload.trace.formatter import format_program
 from weft.workload.trace.lowering import lower, trace_workload
 from weft.workload.trace.parser import parse
@@ -16,8 +15,6 @@ __all__ = [
     "FilePosition",
     "TraceError",
     "dense_text",
-    "folded",
-    "folded_text",
     "format_program",
     "lower",
     "parse",

@@ -180,20 +180,6 @@ def _name_requests(steps: Sequence[Step]) -> None:
             step.request = f"r{number}"
 
 
-class StepColumns:
-    """Columns of a workload's operations as lists, from which single values are read fastest."""
-
-    def __init__(self, workload: Workload):
-        self._peer = workload.peer.tolist()
-        self._size = workload.size_bytes.tolist()
-        self._tag = workload.tag.tolist()
-        self._comm = workload.comm.tolist()
-        self._duration = workload.duration_ns.tolist()
-        self._phase = workload.phase.tolist()
-        self._release = workload.release_ns.tolist()
-        self._cpu = workload.cpu.tolist()
-
-
 def dense_text(workload: Workload) -> str:
     """Return a trace with every operation of every rank, which reads back as the same workload.
 
@@ -203,7 +189,7 @@ def dense_text(workload: Workload) -> str:
     return "".join(line + "\n" for line in _lines(workload))
 
 
-def header(workload: Workload) -> list[str]:
+def _header(workload: Workload) -> list[str]:
     """Return the first lines of a trace: notes, name, ranks, communicators and phases."""
     lines = [f"# {' '.join(note.split())}" for note in workload.notes]
     if workload.name:
@@ -225,7 +211,7 @@ def quoted(text: str) -> str:
 
 
 def _lines(workload: Workload) -> Iterator[str]:
-    yield from header(workload)
+    yield from _header(workload)
     reader = RankReader(workload)
     writer = StepWriter(workload)
     pending: list[str] = []
@@ -251,11 +237,19 @@ def number_text(value: int | float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
-class StepWriter(StepColumns):
+class StepWriter:
     """Writer of steps as lines with numbers."""
 
     def __init__(self, workload: Workload):
-        super().__init__(workload)
+        # Single values are read fastest from lists.
+        self._peer = workload.peer.tolist()
+        self._size = workload.size_bytes.tolist()
+        self._tag = workload.tag.tolist()
+        self._comm = workload.comm.tolist()
+        self._duration = workload.duration_ns.tolist()
+        self._phase = workload.phase.tolist()
+        self._release = workload.release_ns.tolist()
+        self._cpu = workload.cpu.tolist()
         self._phases = [quoted(name) for name in workload.phase_names]
 
     def lines(self, steps: list[Step]) -> list[str]:
