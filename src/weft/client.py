@@ -471,13 +471,7 @@ def _path(application: str | None, phase: str | None = None) -> str:
 
 
 def default_application(application: str | None) -> str:
-    """Return an application, or the one that ``WEFT_APPLICATION`` names.
-
-    Raises
-    ------
-    InputError
-        If there is neither.
-    """
+    """Return an application, or the one that ``WEFT_APPLICATION`` names."""
     found = application or os.environ.get("WEFT_APPLICATION")
     if not found:
         raise InputError("give the name of the application, or set WEFT_APPLICATION")

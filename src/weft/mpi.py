@@ -220,15 +220,7 @@ def _on_first(comm: Any, function: Callable[[], T]) -> T:
 def _ask(
     comm: int, asked: _Asked, where: Sequence[int | str]
 ) -> tuple[int, str, list[int], dict[int, dict[int, tuple[int, int | None]]]]:
-    """Request a key.
-
-    Returns
-    -------
-    alternative, reason, ranks
-        As in `PhaseRoutes`.
-    by_source
-        `PhaseRoutes.paths` of each rank of the application.
-    """
+    """Request a key; return what `PhaseRoutes` has, with the paths of each rank by its number."""
     if (comm, asked.key) in _held:
         raise InputError(f"key {asked.key} is held already: call done before requesting it again")
     from weft.client import default_application

@@ -257,8 +257,6 @@ class _Runner:
     - `active`: communicator of the processes of this graph.
     - `world`: communicator of the ranks in `ends`.
     - `ends`: sender and receiver of this process's edge.
-    - `edge`: index of the edge.
-    - `buffer`: buffer for the message.
     """
 
     def __init__(

@@ -199,7 +199,6 @@ def penalties_of_first_step(
     - `times`: end time of each edge, relative to the time of a single communication.
     - `known`: penalties of smaller graphs by place.
     - `tolerance`: largest relative difference between end times that count as the end of one step.
-    - `name`: name of the graph in messages.
     """
     ends = _step_ends(times, tolerance)
     sent_later = [0.0] * len(graph)

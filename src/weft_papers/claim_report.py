@@ -30,7 +30,7 @@ def titled_table(title: str, *groups: Iterable[str], **options: Any) -> Table:
     """Return an empty table with a title.
 
     `groups`: groups of headings; the columns of successive groups are aligned left and right in
-    turn. `options`: further options of the table.
+    turn.
     """
     table = Table(title=title, **{"box": box.SIMPLE_HEAD, "title_justify": "left", **options})
     for number, headings in enumerate(groups):

@@ -241,8 +241,8 @@ def _number(value: float | None, digits: int = 1) -> str:
 def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
     """Print a row for each run, and which loads settle.
 
-    `frame`: frame of `TRAFFIC_COLUMNS`. `load`: the traffic of the runs. `router`: the settings of
-    routers that were asked for, as text.
+    `frame`: frame of `TRAFFIC_COLUMNS`. `router`: the settings of routers that were asked for, as
+    text.
     """
     first = frame.row(0, named=True)
     several = len({heading(row) for row in frame.iter_rows(named=True)}) > 1

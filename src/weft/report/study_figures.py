@@ -47,7 +47,7 @@ _STYLE: Any = {
 def write_figures(made: Summary, folder: Path, measures: tuple[Measure, ...]) -> list[Path]:
     """Write every figure that a study has, in both widths and all `FORMATS`.
 
-    `folder`: an existing folder. `measures`: measures of which figures are drawn.
+    `folder`: an existing folder.
     """
     written = []
     with matplotlib.rc_context(_STYLE):

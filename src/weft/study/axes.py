@@ -67,8 +67,7 @@ def read_axes(
 ) -> Iterator[Axis]:
     """Yield the axes of a study, in the order of the file: the product, then each zip.
 
-    `keys`: keys of the command, as given. `fail`: function from a message and a path in the file to
-    an error.
+    `fail`: function from a message and a path in the file to an error.
     """
     reader = _Reader(keys, model, fail)
     for column in reader.columns(product, ("study", "product")):

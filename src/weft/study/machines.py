@@ -144,8 +144,6 @@ class MachineRun:
 def describe_machine(run: MachineRun) -> dict[str, Any]:
     """Measure one machine under one workload.
 
-    `run`: the machine and what to do with it.
-
     Returns values of `MACHINE_COLUMNS`; None for what was not asked for. They depend on `run` only.
     """
     names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)

@@ -93,8 +93,8 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     host list, numbers) is refused if it names a host in use. With ``share``, every job is placed as
     if it were alone.
 
-    `jobs`: jobs, in the order of their placement. `fabric`: fabric on which the jobs run.
-    `overlap`: ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
+    `jobs`: jobs, in the order of their placement. `overlap`: ``refuse`` a host with ranks of two
+    jobs, or let them ``share`` it.
 
     Returns the jobs as one workload; a single job keeps its communicators and phases.
     """

@@ -78,8 +78,6 @@ def with_names(fabric: Fabric, names: Mapping[int, MappedName], file: str) -> Fa
     Nodes to which the map gives the same name keep their labels. If the map assigns the present
     label of a node to another node, the first node is labelled with the id made from its GUID. Both
     names of several nodes and GUIDs that the fabric lacks cause a `FormatWarning`.
-
-    `file`: name of the node-name-map file, for messages.
     """
     guids = fabric.node_guid.tolist()
     known = set(guids)

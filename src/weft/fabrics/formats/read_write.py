@@ -24,8 +24,7 @@ def read_file(
     """Read a fabric from a file.
 
     `format`: its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected
-    from the contents. `names`: a node-name-map file whose names become the labels. `options`:
-    options of the format.
+    from the contents. `names`: a node-name-map file whose names become the labels.
     """
     named, given = (None, options) if format is None else reader.parse(format, options)
     text = without_session(read_text(path), source_name(path))

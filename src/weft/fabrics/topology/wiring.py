@@ -76,10 +76,9 @@ def attach_hosts(
 ) -> NDArray[np.int32]:
     """Attach hosts to every switch, at its ports 1 to `hosts`.
 
-    `build`: builder to which hosts and cables are added. `switches` [switches]: switches that have
-    no cables so far. `names`: label of each switch without its prefix. Hosts get this label, with a
-    number appended if `hosts` is above 1. `coordinates` [switches, d]: coordinates of each switch,
-    and of its hosts.
+    `switches` [switches]: switches that have no cables so far. `names`: label of each switch
+    without its prefix. Hosts get this label, with a number appended if `hosts` is above 1.
+    `coordinates` [switches, d]: coordinates of each switch, and of its hosts.
 
     Returns int32 [switches * hosts]: the hosts, switch by switch.
     """
@@ -126,9 +125,8 @@ def cliques(
     The port of member i that leads to member j is ``first_port`` plus j, minus 1 if j > i (a
     switch has no port to itself); parallel cables are ``size - 1`` ports apart.
 
-    `build`: builder to which the cables are added. `members` [groups, size]: the switches of each
-    group in order. `first_port`: port that leads to the first other member. `cables`: number of
-    parallel cables of each pair.
+    `members` [groups, size]: the switches of each group in order. `first_port`: port that leads to
+    the first other member. `cables`: number of parallel cables of each pair.
     """
     groups, size = members.shape
     if size < 2:

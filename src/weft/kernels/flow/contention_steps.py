@@ -200,8 +200,8 @@ def active_penalties(source, destination, offset, edges, active, coefficients, s
 def graph_penalties(source, destination, nodes, coefficients, penalty):
     """Write the penalty of every edge of a contention graph.
 
-    `source`, `destination`, int32 [edges]: source and destination node of each edge. `nodes`:
-    number of nodes. `penalty`, float64 [edges], written.
+    `source`, `destination`, int32 [edges]: source and destination node of each edge. `penalty`,
+    float64 [edges], written.
     """
     offset, edges = group(source, nodes)
     sums = empty_sums(nodes)
@@ -250,7 +250,6 @@ def solve_steps(
     delays no other edge.
 
     - `source`, `destination`, int32 [edges]: source and destination node of each edge.
-    - `nodes`: number of nodes.
     - `size`, `start`, float64 [edges]: bytes to send, and time of the start in seconds.
     - `order`, int64 [edges]: edges in the order of their starts.
     - `inverse_bandwidth`: seconds per byte without contention.

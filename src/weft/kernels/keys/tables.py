@@ -12,7 +12,6 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
     - `destination`, int32 [flows]: number of the destination of each flow.
     - `offset`, `edge`: int64 [flows + 1] and int32: edges of the path of each flow.
     - `edge_tail`, `edge_port`: as in `weft.fabrics.graph.SwitchGraph`.
-    - `lmc`: LMC of the tables.
     - `table` [destinations << lmc, rows], changed: output ports, as in
       `weft.routing.routes.TableRoutes`.
     - `taken`, bool, same shape as `table`, changed: entries that the path of a flow has set.

@@ -96,7 +96,7 @@ def in_order(num_ops, dep_offset, dep, succ_offset, succ):
 def by_key(keys, num_keys):
     """Sort the indices of keys by key, stably (counting sort).
 
-    `keys`: integers [count] from 0 to num_keys - 1. `num_keys`: number of different keys.
+    `keys`: integers [count] from 0 to num_keys - 1.
 
     Returns int64 [num_keys + 1] offset of the run of each key, and int32 [count] sorted indices.
     """

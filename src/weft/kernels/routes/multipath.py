@@ -30,7 +30,7 @@ STUCK = 2
 def flow_key(key, flow):
     """Return the random state of a flow.
 
-    `key`, uint64: seed. `flow`: number of the flow. Returns uint64.
+    `key`, uint64: seed. Returns uint64.
     """
     return splitmix64(np.uint64(key) + np.uint64(flow) * GOLDEN)
 

@@ -201,8 +201,7 @@ def hashed_routes(
     The hash also chooses the intermediate or, with probability `minimal_share`, a direct path. The
     arguments not listed are those of `split_routes`.
 
-    `flow`, int64 [pairs]: number of each flow, which is hashed with the seed. `seed`: seed, an
-    integer.
+    `flow`, int64 [pairs]: number of each flow, which is hashed with the seed.
 
     Returns int64 [pairs + 1] and int32, CSR; a pair without a path has no links.
     """

@@ -221,7 +221,6 @@ def counted_tables(
     - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
     - `target_offset`, `target_destination`, `destination_port`, `num_endpoints`, `no_path`: as in
       `balanced_tables`.
-    - `lmc`: LID mask control.
     - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1

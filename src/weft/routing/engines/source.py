@@ -65,8 +65,6 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     whose leading 0 is also accepted; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by
     port 3 and the last one by port 2. The list begins with the source's port even if the source
     forwards. ``#`` begins a comment. Pairs that the file does not contain have no route.
-
-    `file`: name of the file, for messages.
     """
     sources, destinations, offset, ports, lines = [], [], [0], [], []
     for number, line in enumerate(lines_of(text), 1):

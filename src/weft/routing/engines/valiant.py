@@ -17,10 +17,7 @@ from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafl
 
 
 class SetCollector:
-    """Collector of candidate sets; each call of `add` gives the sets of all rows for one target.
-
-    `fabric`: fabric of the edges.
-    """
+    """Collector of candidate sets; each call of `add` gives the sets of all rows for one target."""
 
     def __init__(self, fabric: Fabric):
         self._graph = fabric.graph

@@ -139,8 +139,8 @@ def parse_guids(text: str, file: str) -> list[tuple[int, int]]:
 def guid_list(fabric: Fabric, indices: NDArray[np.integer[Any]], *, kind: GuidKind) -> str:
     """Return the text of a file for `read_guids`, with names as comments.
 
-    `fabric`: fabric of the nodes or ports. `indices`: switches for ``root``, endpoints for ``cn``
-    and ``io``, destinations for ``order``. `kind`: as for `read_guids`.
+    `indices`: switches for ``root``, endpoints for ``cn`` and ``io``, destinations for ``order``.
+    `kind`: as for `read_guids`.
     """
     if kind == "root":
         guids, nodes = fabric.node_guid[indices], indices

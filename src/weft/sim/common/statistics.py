@@ -147,8 +147,7 @@ def trend(
 
     The interval is widened as in `batch_means`, for the correlation of the residuals.
 
-    `at`, `mean` [batches]: times and means. `confidence`: confidence of the interval and of the
-    test.
+    `at`, `mean` [batches]: times and means.
     """
     known = np.isfinite(mean)
     at, mean = at[known], mean[known]

@@ -233,7 +233,6 @@ def state(
 ) -> FlitNet:
     """Return the state at cycle 0.
 
-    - `traffic`: what the endpoints send.
     - `circuits`: how packets hold circuits; None if they do not.
     - `window`: packets of a class of traffic that an endpoint may be sending at a time.
     - `ageing`: cycles by which a packet of high priority counts as older, for arbiter ``age``.

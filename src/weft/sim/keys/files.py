@@ -69,7 +69,7 @@ def write_keys(
 def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey, ...]:
     """Read keys from text.
 
-    `text`: text in the format of `write_keys`. `file`: name of the file, for messages.
+    `text`: text in the format of `write_keys`.
     """
     network = key_network(fabric)
     index = np.full(len(fabric.graph.edge_link) + 1, -1, dtype=np.int64)

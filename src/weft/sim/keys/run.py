@@ -82,7 +82,7 @@ class KeyRun:
     """Routing keys of a workload while it runs.
 
     `fabric`, `routes`, `workload`, `hosts`: as for `weft.simulate`; messages outside keys use the
-    routes. `rules`: how the run uses keys.
+    routes.
     """
 
     def __init__(

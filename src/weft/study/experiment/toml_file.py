@@ -68,8 +68,8 @@ def check(
 ) -> Experiment:
     """Return an experiment from its keys.
 
-    `data`: keys and values of an experiment file. `file`, `text`: name and text of the file, for
-    messages. `flags`: whether the keys are from the command line; messages then name options.
+    `file`, `text`: name and text of the file, for messages. `flags`: whether the keys are from the
+    command line; messages then name options.
     """
     return validated(Experiment, data, file=file, text=text, flags=flags)
 

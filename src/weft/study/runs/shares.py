@@ -122,7 +122,7 @@ def perform_share(
 ) -> StudyProgress:
     """Perform the runs of a share whose results are not there yet, and write each at once.
 
-    `executor`: where its runs are computed. `watch`: as in `weft.study.runs.execute.execute`.
+    `watch`: as in `weft.study.runs.execute.execute`.
 
     Returns what was done; `stopping` if an interrupt ended it.
     """

@@ -434,8 +434,7 @@ class Store:
     ) -> None:
         """Store a study and its list of runs; they replace those of the same name.
 
-        `name`, `about`, `members`: name, description and runs. `changed_s`: time of the change in
-        seconds since 1970; by default now.
+        `changed_s`: time of the change in seconds since 1970; by default now.
         """
         rows = (
             (name, each.number, each.key, each.seed, json.dumps(dict(each.point)))

@@ -68,7 +68,6 @@ class Results:
         - `study`: name of the study in the store. Its list of runs replaces that of the same name.
         - `run`: function of a module. A field of its result with the type of the tasks is the task,
           and is not stored.
-        - `shared`: data of all runs.
         - `processes`: number of worker processes; by default one per core. If it is 1, this process
           computes.
         - `first`: key by which the tasks are sorted before they begin.

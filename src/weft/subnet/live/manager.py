@@ -86,10 +86,8 @@ class Manager:
 
     - `fabric`: the expected fabric, with all cables.
     - `files`: files through which OpenSM is used.
-    - `lmc`: OpenSM's LMC.
     - `timeout_s`: time limit in seconds for each sweep.
     - `engine`: OpenSM's routing engine; `load` needs ``file``.
-    - `last_sweep`: the last sweep that was awaited.
     """
 
     def __init__(

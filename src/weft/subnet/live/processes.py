@@ -196,7 +196,6 @@ def wait_for(
     - `ready`: returns whether the program is ready.
     - `ended`: returns text that says how the program ended; empty while it runs.
     - `logs`: the program's logs; the message quotes the first log that is not empty.
-    - `limit_s`: time limit in seconds.
     - `what`: text for the message that says what did not happen.
     - `hint`: called after the time limit; returns a possible reason for the message, or empty text.
     """

@@ -273,24 +273,12 @@ class Running:
         return f'"{self._ids[node]}"[{int(self.initial_fabric.link_from_port[2 * cable])}]'
 
     def _check_running(self) -> None:
-        """Check that the simulator still runs.
-
-        Raises
-        ------
-        WeftError
-            If the subnet has ended.
-        """
+        """Check that the simulator still runs."""
         if self._sim.poll() is not None:
             raise WeftError(f"the subnet that simulated {self.initial_fabric.name} has ended")
 
     def _console(self, command: str) -> None:
-        """Send a command to ibsim, and wait until it is done.
-
-        Raises
-        ------
-        WeftError
-            If ibsim does not answer or reports an error.
-        """
+        """Send a command to ibsim, and wait until it is done."""
         self._check_running()
         start = self._sim_log.stat().st_size
         assert self._sim.stdin

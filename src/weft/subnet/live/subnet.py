@@ -173,13 +173,7 @@ class Subnet(Running):
     # -- using -------------------------------------------------------------------------------
 
     def _verify(self, expected: Lids, given: TableRoutes | None) -> None:
-        """Check OpenSM's dumps; see `weft.subnet.live.verify.verify`.
-
-        Raises
-        ------
-        WeftError
-            If cables, LIDs or tables are not as expected.
-        """
+        """Check OpenSM's dumps; see `weft.subnet.live.verify.verify`."""
         routes = verify(self.fabric, self.folder, self.sweep, expected, given)
         judged = validate(self.fabric, routes)
         hosts = self.fabric.num_hosts

@@ -49,8 +49,8 @@ class RequestLimits:
 class Access:
     """Checks of requests.
 
-    `hashes`: hash of each token by its owner; see `ServiceStore.tokens`. `required`: whether
-    requests need a token. `hosts`: names by which clients may address the service; empty for any.
+    `hashes`: hash of each token by its owner; see `ServiceStore.tokens`. `hosts`: names by which
+    clients may address the service; empty for any.
     """
 
     def __init__(

@@ -80,8 +80,7 @@ class Installer:
     async def install(self, keys: Sequence[InstalledKey], missing: tuple[int, ...]) -> Loaded:
         """Load tables with the paths of keys, and compare what OpenSM programmed.
 
-        `keys`: all keys that shall be in the tables. `missing`: cables of the fabric that are
-        missing.
+        `keys`: all keys that shall be in the tables.
 
         Raises `WeftError` as `Manager.load`; the message says which tables the subnet has now.
         """

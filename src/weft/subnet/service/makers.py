@@ -185,9 +185,9 @@ def make(
 ) -> list[MadeKey | tuple[str, str]]:
     """Make the keys of an application.
 
-    `phases`: hosts of the flows of each phase: sources and destinations. `missing`: cables of the
-    fabric that are missing. `first_seed`: seed of the first key; that of each further key is larger
-    by 1. `kept`: keys of the application that stay in the tables.
+    `phases`: hosts of the flows of each phase: sources and destinations. `first_seed`: seed of the
+    first key; that of each further key is larger by 1. `kept`: keys of the application that stay in
+    the tables.
 
     Returns the key of each phase, or why it has none.
     """

@@ -98,8 +98,7 @@ class StateReader:
     async def wait(self, after: int, wait_s: float, gone: Callable[[], Awaitable[bool]]) -> str:
         """Return the state when it is not of a version any more, or after some time.
 
-        `wait_s`: longest time to wait, in seconds. `gone`: returns whether the client has gone
-        meanwhile.
+        `gone`: returns whether the client has gone meanwhile.
         """
         until = time.monotonic() + wait_s
         first = self._now()

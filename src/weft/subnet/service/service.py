@@ -147,7 +147,7 @@ class Service:
     """The running service.
 
     `fabric`: the whole fabric. `store`: the store, with the service's lock. `settings`: how keys
-    are made. `rules`: further settings.
+    are made.
     """
 
     def __init__(

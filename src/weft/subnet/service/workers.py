@@ -27,7 +27,7 @@ class Worker:
     """A process that runs functions one after the other; a new one replaces it if it dies.
 
     `what`: what the process does, for messages, such as ``makes keys``. `prepare`: function that
-    the process runs first, for which there is no time limit. `*arguments`: arguments of `prepare`.
+    the process runs first, for which there is no time limit.
     """
 
     def __init__(self, what: str, prepare: Callable[..., object], *arguments: Any) -> None:

@@ -91,7 +91,6 @@ def pattern_workload(
 
     - `num_ranks`: number of ranks, which are the hosts of the pattern.
     - `spec`: a pattern's name, with or without options: ``"shift:offset=3"``.
-    - `size_bytes`: size of each message in bytes.
     - `rounds`: number of rounds; a pattern with a seed uses the next seed in each round.
     - `barrier`: add a barrier between rounds; else a rank begins the next round when its own
       messages have arrived.

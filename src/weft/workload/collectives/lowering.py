@@ -186,7 +186,7 @@ def collective_on(
 def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
     """Return the algorithm that MPICH uses for a size and a number of ranks.
 
-    `name`, `size_bytes`: as for `collective_on`. `num_ranks`: number of ranks of the communicator.
+    `name`, `size_bytes`: as for `collective_on`.
     """
     kind = _kind(name)
     if num_ranks < 1:

@@ -73,8 +73,7 @@ def write_workload(
     """Write a workload to a file atomically.
 
     `path`: the file; an existing one is replaced when the new one is complete. `format`: name of
-    the format; if left out, it follows from the file name's suffix. `options`: options of the
-    format.
+    the format; if left out, it follows from the file name's suffix.
     """
     entry = workload_writer.of_file(path, format)
     if len(workload.multicast):

@@ -26,8 +26,7 @@ def run_collective(
 ) -> None:
     """Append a collective to the programs of the ranks that reach it.
 
-    `context`: the ranks that reach the collective, and its scope. `max_operations`: largest number
-    of operations in the builder.
+    `context`: the ranks that reach the collective, and its scope.
     """
     name = statement.name.lower().replace("_", "-")
     kind = COLLECTIVES[name]

@@ -23,7 +23,7 @@ _LONGEST = 500
 class TraceError(InputError):
     """An error in a trace file.
 
-    `message`: what is wrong and what was expected. `place`: line and column of the error.
+    `place`: line and column of the error.
 
     `column` counts from 1; None if unknown.
     """

@@ -54,9 +54,9 @@ def trace_workload(
 ) -> Workload:
     """Return the workload of a trace program.
 
-    `file`: name of the file, for messages. `ranks`: number of ranks; required if the program has no
-    ``RANKS``. `seed`: seed of the computing times, instead of the program's ``SEED`` or 0.
-    `parameters`: values of the program's ``PARAM`` names, as numbers or text such as ``64KiB``.
+    `ranks`: number of ranks; required if the program has no ``RANKS``. `seed`: seed of the
+    computing times, instead of the program's ``SEED`` or 0. `parameters`: values of the program's
+    ``PARAM`` names, as numbers or text such as ``64KiB``.
     """
     try:
         dense = None if parameters else read_dense(text, ranks, max_operations)

@@ -27,7 +27,7 @@ class Operations:
     """Executor of one-line statements, with the state between them (requests, phases, draws).
 
     `seed`: seed of the computing times. `collectives`: whether the program has collectives, which
-    use the tags below 0. `max_operations`: largest number of operations in the builder.
+    use the tags below 0.
     """
 
     def __init__(self, builder: WorkloadBuilder, seed: int, collectives: bool, max_operations: int):

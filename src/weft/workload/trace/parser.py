@@ -20,10 +20,7 @@ T = TypeVar("T")
 
 
 def parse(text: str, file: str = "trace") -> nodes.TraceProgram:
-    """Parse a program.
-
-    `file`: name of the file, for messages.
-    """
+    """Parse a program."""
     try:
         return _Parser(tokens(text)).program()
     except TraceError as error:

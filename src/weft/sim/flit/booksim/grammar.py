@@ -52,8 +52,7 @@ class _Token:
 def parse(text: str, file: str, *, numbered: bool = True) -> tuple[Assignment, ...]:
     """Return the assignments of a file in order.
 
-    `file`: name of the file, for messages. `numbered`: whether messages and assignments have line
-    numbers.
+    `numbered`: whether messages and assignments have line numbers.
     """
     tokens = _tokens(text)
     found = []
