@@ -235,7 +235,7 @@ class KeyRun:
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
         """Record the numbers that the simulation gives to the routes of the keys.
 
-        `pairs` [routes]: ascending: source host x number of hosts + destination host, shifted by
+        `pairs` [routes], ascending: source host x number of hosts + destination host, shifted by
         the LMC of `routes`, plus the LID offset.
         """
         self._later_route = np.searchsorted(pairs, self.further_pairs).astype(np.int32)
