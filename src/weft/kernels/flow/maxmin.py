@@ -624,10 +624,10 @@ def _revise(state, budget, slack):
 def maxmin_solve(state, rate, changed, slack):
     """Update rates to max–min fair rates after flows have started and ended.
 
-    `rate`, float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
-    `changed`, int32 [slots], written: slots of new flows and of flows whose rate has changed.
-    `slack`: relative error allowed for the level of a link; 0 is exact. Returns the number of slots
-    in `changed`.
+    `state`: a `MaxMinState`. `rate`, float64 [slots], bytes/ns: rates of the last solution, updated
+    for the slots in use. `changed`, int32 [slots], written: slots of new flows and of flows whose
+    rate has changed. `slack`: relative error allowed for the level of a link; 0 is exact. Returns
+    the number of slots in `changed`.
     """
     hops, touched, current, count = state.hops, state.touched, state.current, state.count
     for index in range(count.touched):

@@ -185,8 +185,8 @@ def _note_links(state, flow):
 def penalty_add(state, flow, route, source, destination):
     """Start a flow between two adapters; `penalty_solve` computes its rate.
 
-    `flow`: free slot. `route`: route of at least one link. `source`, `destination`: sending and
-    receiving adapter; the two must differ.
+    `state`: a `PenaltyState`. `flow`: free slot. `route`: route of at least one link. `source`,
+    `destination`: sending and receiving adapter; the two must differ.
     """
     if not state.is_pending[flow]:
         state.is_pending[flow] = True
@@ -216,7 +216,7 @@ def penalty_add(state, flow, route, source, destination):
 def penalty_remove(state, flow, source, destination):
     """End a flow; `penalty_solve` computes the rates of the other flows.
 
-    `flow`: slot of the flow. `source`, `destination`: sending and receiving adapter of the flow.
+    `state`: a `PenaltyState`. `flow`: slot of the flow. `source`, `destination`: its adapters.
     """
     _take(state.sent_by, source, flow)
     _take(state.received_by, destination, flow)
@@ -363,9 +363,9 @@ def _own(coefficients, out, added, sender, receiver):
 def penalty_solve(state, rate, changed):
     """Update rates to the rates of the model after flows have started and ended.
 
-    `rate`, float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
-    `changed`, int32 [slots], written: slots of new flows and of flows whose rate has changed.
-    Returns the number of slots in `changed`.
+    `state`: a `PenaltyState`. `rate`, float64 [slots], bytes/ns: rates of the last solution,
+    updated for the slots in use. `changed`, int32 [slots], written: slots of new flows and of flows
+    whose rate has changed. Returns the number of slots in `changed`.
     """
     coefficients, nodes, flows, count = state.coefficients, state.nodes, state.flows, state.count
     sent_by, received_by = state.sent_by, state.received_by

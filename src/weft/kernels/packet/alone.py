@@ -13,8 +13,8 @@ def first_paths(topology, tables, kind, routes, limit):
     """Return the links of each route; of a set of candidates, the first is taken.
 
     `topology`, `tables`: a `Topology` and `RouteTables`; see `weft.kernels.packet.net`. `kind`:
-    kind of routes: TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`. `limit`: largest
-    number of links of a route.
+    kind of routes: TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`. `routes`: `ROUTE` of
+    each. `limit`: largest number of links of a route.
 
     Returns int64 [routes + 1]: offset of each route in the links; int32: links of all routes.
     """

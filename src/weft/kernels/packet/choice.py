@@ -38,7 +38,7 @@ def lane_by_ports(net, slot, row, link):
 def lane_of(net, slot, row, candidate):
     """Return the lane of a packet on the link of a candidate.
 
-    `net`: a `weft.kernels.packet.net.Net`. Returns int64.
+    `net`: a `weft.kernels.packet.net.Net`. `candidate`: a `CANDIDATE`. Returns int64.
     """
     if net.rules.lane_kind == BY_CANDIDATE:
         return np.int64(candidate.lane)

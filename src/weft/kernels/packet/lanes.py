@@ -68,7 +68,8 @@ def wake(net, link, time):
 def credits_now(credits, lane, now):
     """Return the credits of a lane, including those that have returned by now.
 
-    `credits`: a `weft.kernels.packet.net.Credits`. `now`, int64, ps. Returns int64.
+    `credits`: a `weft.kernels.packet.net.Credits`. `lane`: a `LANE`. `now`, int64, ps. Returns
+    int64.
     """
     returns = credits.returns
     first = np.int64(lane.first_return)
@@ -159,8 +160,8 @@ def _next_entry(table, entry, left, candidates):
 def choose_lane(arbitration, rules, link, candidates):
     """Choose a lane for the next packet of a link.
 
-    `arbitration`: a `weft.kernels.packet.net.Arbitration`. `link`, int64. `candidates`, int64: bit
-    mask of the lanes that can send.
+    `arbitration`: a `weft.kernels.packet.net.Arbitration`. `rules`: one `RULES`. `link`, int64.
+    `candidates`, int64: bit mask of the lanes that can send.
 
     Returns int64: lane * 2, plus 1 if from the high table; -1 if no lane may send.
     """
@@ -201,8 +202,8 @@ def choose_lane(arbitration, rules, link, candidates):
 def lane_served(arbitration, rules, link, picked, wire_bytes):
     """Update lane arbitration after a packet.
 
-    `arbitration`: a `weft.kernels.packet.net.Arbitration`. `link`, int64. `picked`, int64: result
-    of `choose_lane`. `wire_bytes`, int64: size of the packet.
+    `arbitration`, `rules`, `link`: as in `choose_lane`. `picked`, int64: its result. `wire_bytes`,
+    int64: size of the packet.
     """
     if rules.lanes == 1:
         return

@@ -173,6 +173,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     the legal paths inside a line, the least loaded is used. The flows of every tree are added to
     the loads, except flows to switches.
 
+    - `edges`, `lines`, `joints`, `targets`: `Edges`, `Lines`, `Joints` and `Targets`.
     - `passes`: how often each tree is chosen. On every pass but the first, a tree keeps its joints,
       which `steps` stores, but its cables and its paths inside lines are chosen again.
     - `no_path`: the port that means "no path".
