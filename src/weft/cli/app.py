@@ -126,7 +126,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "trace": (
         "weft.cli.trace:trace_app",
-        "Check, format, unfold and fold programs of the MPI trace language.",
+        "Check, format and unfold programs of the MPI trace language.",
     ),
     "warmup": (
         "weft.cli.warmup:warmup_command",
