@@ -130,7 +130,7 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
         ),
         (
             ["sweep", TREE, "--level", "static"],
-            "--level: 'static' does not fit: expected 'packet', 'flow' or 'flit'",
+            "--level: 'static' does not fit: expected 'flow', 'packet' or 'flit'",
         ),
         (
             ["sweep", TREE, "--warmup", "abc"],

@@ -11,6 +11,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.packet.policies import bind
+from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.result import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
@@ -351,3 +352,9 @@ def test_bad_options_of_policies_are_refused(policy: str, message: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     with pytest.raises(InputError, match=message):
         bind(policy, fabric, weft.route(fabric, "ecmp"))
+
+
+def test_a_fact_that_no_policy_has_is_refused() -> None:
+    expected = r"policy 'mine': there is no fact 'kept', only .*; the state of its kernels is what"
+    with pytest.raises(TypeError, match=expected):
+        policies("mine", choose=None, kept=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -207,3 +209,14 @@ def test_workloads_are_loaded_by_name() -> None:
         load_workload("hpcg", 1)
     with pytest.raises(InputError, match="rounds must be written in the spec"):
         load_workload("shift", 4, rounds=3)
+
+
+def test_a_collective_imports_no_application() -> None:
+    program = (
+        "import sys, weft; print(weft.load_workload('alltoall:size=1', 4).num_ranks); "
+        "print('weft.workload.apps.stencil' in sys.modules)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == ["4", "False"]

@@ -11,6 +11,7 @@ from weft.advice.describe import describe
 from weft.advice.faults import fault_rows, fault_table, faults
 from weft.cli.common import (
     ALL_HOSTS,
+    TABLES,
     FabricArgument,
     FailOnOption,
     JudgedOptions,
@@ -48,7 +49,7 @@ def info_command(
     """
     if fail_on is not None and not check:
         raise InputError("--fail-on requires --check")
-    check_files(("--faults", faults_file, (".csv", ".parquet")))
+    check_files(("--faults", faults_file, TABLES))
     with announced_compile():
         described = options.load(fabric)
         found = faults(described)

@@ -15,6 +15,7 @@ from rich.markup import escape
 from weft.cli.common import (
     EVERY_HOST,
     NO_OPTIONS,
+    TABLES,
     FabricArgument,
     FabricOptions,
     FailOnOption,
@@ -48,7 +49,7 @@ from weft.fabrics.judged import Judged
 from weft.fabrics.load import fabric as load_fabric
 from weft.routing import engine as _engines
 from weft.routing import route
-from weft.routing.opensm.lids import MAX_LMC
+from weft.routing.opensm.ports import MAX_LMC
 from weft.routing.routes import Routes, TableRoutes
 from weft.sim.keys.tables import installed_tables
 from weft.subnet.audit import audit
@@ -89,7 +90,7 @@ def audit_command(
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
             raise InputError(f"{option} requires --fabric")
-    check_files(("--findings", findings, (".csv", ".parquet")))
+    check_files(("--findings", findings, TABLES))
     with announced_compile():
         loaded = None if fabric is None else load_fabric(fabric, format=format, names=names)
         hosts = judged.build(Judged)

@@ -14,6 +14,7 @@ from weft.advice.io_nodes.result import IoPlacement, gbps
 from weft.advice.io_nodes.settings import IoSettings
 from weft.cli.common import (
     ALL_HOSTS,
+    TABLES,
     FabricArgument,
     JudgedOptions,
     announced_compile,
@@ -72,7 +73,7 @@ def place_io_command(
 
     Example: `weft place-io 'xgft:2;8,4;1,4' --io-nodes 4`
     """
-    check_files(("--table", table, (".csv", ".parquet")))
+    check_files(("--table", table, TABLES))
     wanted = chosen.build(IoSettings, io_nodes=io_nodes).table()
     engines = [name for text in engine for name in split_names(text)]
     with announced_compile():

@@ -255,11 +255,11 @@ def show_command(
 
 
 def _show_table(store: Store, run: StoredRun, name: str, output: Path | None) -> None:
-    from weft.cli.common import check_files
+    from weft.cli.common import TABLES, check_files
     from weft.core.columns import write_table
     from weft.core.registry import did_you_mean
 
-    check_files(("--output", output, (".csv", ".parquet")))
+    check_files(("--output", output, TABLES))
     found = store.table(run.key, name)
     if found is None:
         known = ", ".join(run.tables)
@@ -422,11 +422,11 @@ def export_command(
 
     Example: `weft store export engines.study runs.csv`
     """
-    from weft.cli.common import check_files
+    from weft.cli.common import TABLES, check_files
     from weft.core.columns import write_table
     from weft.study.export import meanings, run_table, stacked_table
 
-    check_files(("FILE", file, (".csv", ".parquet")))
+    check_files(("FILE", file, TABLES))
     if table is not None:
         found = stacked_table(store, table, study)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import polars as pl
 from rich.console import Console
@@ -39,7 +39,7 @@ from weft.core.settings import settings
 from weft.kernels.flow import engine as flow_engine
 from weft.kernels.packet import engine as packet_engine
 from weft.sim.flit.router import Router
-from weft.sim.options import RunSettings
+from weft.sim.options import RunSettings, TimedLevel
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
@@ -100,7 +100,7 @@ def sweep_command(
         RUNS(help="Also search for the saturation load, to this resolution, such as 0.01."),
     ] = None,
     chosen: SweepOptions = DEFAULT,
-    level: Annotated[Literal["packet", "flow", "flit"], FIRST(help="Level of detail.")] = "packet",
+    level: Annotated[TimedLevel, FIRST(help="Level of detail.")] = "packet",
     also: Annotated[
         tuple[File, ...],
         OUTPUT(help="Table of an earlier sweep to draw in the same plot. Repeatable."),

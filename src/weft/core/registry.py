@@ -224,14 +224,18 @@ class Registry:
         formats = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in self)
         raise InputError(f"unknown file suffix; expected one of the formats {formats}", file=path)
 
-    def __contains__(self, name: object) -> bool:
-        """Whether an entry has this name; only its own module is imported if that has the name."""
+    def has_module_of(self, name: object) -> bool:
+        """Whether the module called like an entry has it; no other module is imported."""
         if name not in self._entries and not self._loaded and isinstance(name, str):
             module = name.lower().replace("-", "_")
             if module.isidentifier():
                 with self._lock:
                     _import_if_there(f"{self._package}.{module}")
-        if name not in self._entries:
+        return name in self._entries
+
+    def __contains__(self, name: object) -> bool:
+        """Whether an entry has this name; only its own module is imported if that has the name."""
+        if not self.has_module_of(name):
             self._load()
         return name in self._entries
 

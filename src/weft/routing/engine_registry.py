@@ -35,9 +35,6 @@ from weft.routing.routes import Routes
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
 _engines = engine  # `route` has a parameter of this name
 
-#: InfiniBand's limit: an LMC is three bits.
-MAX_LMC = 7
-
 #: Unit in which the load of a port is counted: flows of host pairs, or destinations as in OpenSM.
 Balance = Literal["flows", "opensm"]
 
@@ -116,12 +113,6 @@ def never_deadlocks(spec: str) -> bool:
     return bool(entry.facts.get("deadlock_free")) and not any(
         bound.get(name) == value for name, value in unsafe.items()
     )
-
-
-def check_lmc(fabric: Fabric, lmc: int) -> None:
-    """Check that an LMC is in InfiniBand's range."""
-    if not 0 <= lmc <= MAX_LMC:
-        raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
 
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:

@@ -11,12 +11,12 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.lower import colour_paths, extend_rows
 from weft.routing.engine_registry import (
-    check_lmc,
     destination_ports,
     empty_table,
     fill_balanced,
     provenance,
 )
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import PathRoutes, TableRoutes
 
 
@@ -61,7 +61,7 @@ def lower(
             f"only source routes (PathRoutes) can be lowered to tables; {routes.engine} gives "
             f"{type(routes).__name__}"
         )
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     routes.check(fabric)
     graph = fabric.graph
     table = empty_table(fabric, lmc)

@@ -44,7 +44,8 @@ from weft.sim.static.loads import Ports
 Level = Literal["flow", "static", "packet", "flit"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 FLOW, PACKET, FLIT, COARSE = ("flow",), ("packet",), ("flit",), ("flow", "packet")
-TIMED: tuple[Level, ...] = ("flow", "packet", "flit")
+TimedLevel = Literal["flow", "packet", "flit"]
+TIMED: tuple[TimedLevel, ...] = get_args(TimedLevel)
 USUAL_HARDWARE, USUAL_ROUTER, USUAL_ADAPTER = Hardware(), Router(), Adapter()
 #: Largest flit.
 MOST_FLIT_BYTES = 2**20

@@ -27,14 +27,12 @@ from weft.routing import engine as engines
 from weft.routing.engine_registry import route
 from weft.routing.routes import Routes
 from weft.routing.validation.validate import Validation, validate
+from weft.sim.options import TimedLevel
 from weft.sim.simulate import simulate
 from weft.sim.static.analysis import analyse_all_to_all
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.sweep import saturation_load
 from weft.workload import Workload, load_workload
-
-#: Levels with time, for workloads and for saturation.
-TimedLevel = Literal["flow", "packet", "flit"]
 
 #: Workloads unless others are given. Both have few messages: log2(n) or 2 log2(n) per host.
 WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -12,7 +12,7 @@ from weft.core.settings import settings
 from weft.routing.routes import Routes
 from weft.sim.flow import Sharing
 from weft.sim.methods import methods
-from weft.sim.options import Level, RunSettings
+from weft.sim.options import Level, RunSettings, TimedLevel
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
 from weft.sim.sweep.settings import OWN, LoadSeries, loads_of
@@ -40,7 +40,6 @@ from weft.study.experiment.spec import (
 )
 from weft.workload.patterns import pattern as patterns
 
-SweepLevel = Literal["packet", "flow", "flit"]
 _RUN = [item for item in RUN if item.field not in OWN]
 _TABLES = ("hardware", "router", "adapter")
 
@@ -87,7 +86,7 @@ class OpenLoopHead(Head):
         Levels of detail: ``packet``, ``flow`` or ``flit``.
     """
 
-    level: Annotated[tuple[SweepLevel, ...], BeforeValidator(listed), Field(min_length=1)] = (
+    level: Annotated[tuple[TimedLevel, ...], BeforeValidator(listed), Field(min_length=1)] = (
         "packet",
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.errors import InputError
 from weft.core.files import is_source
-from weft.core.registry import did_you_mean
+from weft.core.registry import Registry, did_you_mean
 from weft.core.units import parse_bytes
 from weft.workload.apps import application, application_workload
 from weft.workload.apps.one_shot import pattern_workload
@@ -69,13 +69,13 @@ def load_workload(
     if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
         return read_workload(spec_or_path, format, **{**given, **options})
-    name = _known(text)
+    kind = _kind_of(text)
     if num_ranks is None:
         raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
-    if name in application:
+    if kind is application:
         return application_workload(text, num_ranks, **options)
     _refuse_options(text, options)
-    if name in collective:
+    if kind is collective:
         return collective_workload(text, num_ranks)
     return pattern_workload(num_ranks, text, PATTERN_BYTES)
 
@@ -85,15 +85,15 @@ def check_workload(spec: str, options: Mapping[str, Any] = MappingProxyType({}))
 
     `spec`: the spec; not the name of a file. `options`: as in `load_workload`.
     """
-    name = _known(spec)
-    if name in application:
+    kind = _kind_of(spec)
+    if kind is application:
         entry, given = application.parse(spec, options)
         passed = entry.facts.get("passes_on")
         own = {k: v for k, v in given.items() if k in entry.options} if passed else given
         application.bind(entry, own)
         return
     _refuse_options(spec, options)
-    if name in collective:
+    if kind is collective:
         check_collective(spec)
     else:
         pattern.bind(*pattern.parse(spec))
@@ -104,14 +104,17 @@ def _refuse_options(text: str, options: Mapping[str, Any]) -> None:
         raise InputError(f"{text}: {', '.join(options)} must be written in the spec itself")
 
 
-def _known(text: str) -> str:
-    """Return the name of a spec, which must be that of a workload."""
+def _kind_of(text: str) -> Registry:
+    """Return the registry that has the name of a spec."""
     name = text.partition(":")[0].strip()
-    if name not in application and name not in collective and name not in pattern:
-        known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
-        raise InputError(
-            f"{text!r} is neither a file nor a workload: no such file, and no application, "
-            f"collective or pattern {name!r}{did_you_mean(name, known)}; expected a file or a name "
-            "of 'weft list applications', 'weft list collectives' or 'weft list patterns'"
-        )
-    return name
+    kinds = application, collective, pattern
+    for has in (Registry.has_module_of, Registry.__contains__):  # the latter may import all
+        for kind in kinds:
+            if has(kind, name):
+                return kind
+    known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
+    raise InputError(
+        f"{text!r} is neither a file nor a workload: no such file, and no application, "
+        f"collective or pattern {name!r}{did_you_mean(name, known)}; expected a file or a name "
+        "of 'weft list applications', 'weft list collectives' or 'weft list patterns'"
+    )

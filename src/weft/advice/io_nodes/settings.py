@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field
 from weft.core.settings import Group, Number, Option, Seed, Settings, Truth, Whole
 from weft.core.settings import Hosts as HostList
 from weft.core.units import Bytes
+from weft.sim.options import TimedLevel
 
 Choice = Literal["random", "cyclic", "block"]
-Confirm = Literal["packet", "flit", "flow"]
 
 #: More ranks than this average out the draws of a run with fewer runs.
 MANY_RANKS = 256
@@ -129,7 +129,7 @@ class IoSettings(Settings):
     ] = COMPUTE_PLACEMENTS
     randoms: Annotated[Whole, Field(ge=0, le=1000)] = 3
     moves: Annotated[Whole, Field(ge=0, le=1_000_000)] = 300
-    confirm: Annotated[Confirm, Option(group="levels")] = "packet"
+    confirm: Annotated[TimedLevel, Option(group="levels")] = "packet"
     finalists: Annotated[Whole, Field(ge=1, le=100)] = 8
     repeats: Annotated[
         Annotated[Whole, Field(ge=1, le=100)] | None,

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.tables import dmodk_tables
-from weft.routing.engine_registry import check_lmc, empty_table, engine, fill_balanced, provenance
+from weft.routing.engine_registry import empty_table, engine, fill_balanced, provenance
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.structure.fat_tree import FatTree, find_fat_tree
 
@@ -40,7 +41,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     have to go down and then up, are balanced minimal paths. Source: Zahavi, Fat-Trees Routing and
     Node Ordering, 2010; Gomez et al. 2007.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     table = empty_table(fabric, lmc)
     tree = find_fat_tree(fabric)
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=_others(fabric, tree))

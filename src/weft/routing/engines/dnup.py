@@ -12,7 +12,6 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     Passes,
-    check_lmc,
     empty_table,
     engine,
     fill_balanced,
@@ -20,6 +19,7 @@ from weft.routing.engine_registry import (
     row_adapters,
 )
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 
 
@@ -63,7 +63,7 @@ def dnup(
     with fewer adapters as farther from the leaves; if the numbers of adapters are equal, the one
     with the higher GUID. Source: OpenSM's ``dnup``.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     table = empty_table(fabric, lmc)
     graph = fabric.graph
     rank = leaf_ranks(fabric)

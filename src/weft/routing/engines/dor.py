@@ -12,7 +12,6 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.kernels.routing.dor import dimension_tables, product_classes
 from weft.routing.engine_registry import (
-    check_lmc,
     destination_ports,
     empty_table,
     engine,
@@ -20,6 +19,7 @@ from weft.routing.engine_registry import (
     row_adapters,
 )
 from weft.routing.opensm.guids import listed_nodes
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 
 
@@ -70,7 +70,7 @@ def dor(
     deadlock. In a ring of even length, the destinations at the opposite switch are divided between
     the two directions.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     table = empty_table(fabric, lmc)
     notes: tuple[str, ...] = ()
     if dimensions == "ports":

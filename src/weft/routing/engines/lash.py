@@ -15,7 +15,6 @@ from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routing.engine_registry import (
     PASSES,
     Passes,
-    check_lmc,
     destination_ports,
     empty_table,
     engine,
@@ -33,6 +32,7 @@ from weft.routing.lane_assignment import (
     refuse_lanes,
     waits,
 )
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import TableRoutes, VirtualLanes
 
 #: On fabrics with more edges, only one rule to choose paths is tried. If balanced minimal paths
@@ -82,7 +82,7 @@ def lash(
     LID. On all links, SL i is mapped to VL i. Source: Skeie, Lysne and Theiss 2002; Sancho, Robles
     and Duato for choosing paths by the dependencies in use.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     check_vls(max_vls)
     if passes < 0:
         raise InputError(f"passes must be at least 0, not {passes}")

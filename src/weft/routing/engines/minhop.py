@@ -7,12 +7,12 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     Passes,
-    check_lmc,
     empty_table,
     engine,
     fill,
     provenance,
 )
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 
 
@@ -39,7 +39,7 @@ def minhop(
     passes
         Number of times that ``flows`` chooses the paths to each destination.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     table = empty_table(fabric, lmc)
     fill(fabric, table, balance, lmc=lmc, passes=passes)
     return TableRoutes(**provenance(fabric, "minhop"), table=table, lmc=lmc)

@@ -18,7 +18,6 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.nue import share_lanes
 from weft.routing.engine_registry import (
     Passes,
-    check_lmc,
     destination_ports,
     destinations_by_row,
     edge_loads,
@@ -31,6 +30,7 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.engines.sssp import sssp_table
 from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 
 #: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
@@ -102,7 +102,7 @@ def nue(
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which by default uses one
     lane. With several lanes, it divides the destinations evenly; it never balances again.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     check_vls(max_vls)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")

@@ -15,7 +15,6 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     Passes,
-    check_lmc,
     destination_ports,
     empty_table,
     engine,
@@ -26,6 +25,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 from weft.routing.engines.as_opensm import fall_back
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import TableRoutes
 
 #: If fewer than this share of the edges have the largest load, OpenSM's tables are also improved.
@@ -116,7 +116,7 @@ def sssp_table(
     fabric: Fabric, balance: Balance, lmc: int, passes: int
 ) -> NDArray[np.unsignedinteger[Any]]:
     """Return the tables of `sssp`, which `dfsssp` also uses."""
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     table = empty_table(fabric, lmc)

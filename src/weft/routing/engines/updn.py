@@ -17,7 +17,6 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     Passes,
-    check_lmc,
     empty_table,
     engine,
     fill_balanced,
@@ -28,6 +27,7 @@ from weft.routing.engine_registry import (
 from weft.routing.engines.as_opensm import detected_roots, fall_back
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
 from weft.routing.opensm.guids import listed_nodes, read_guids
+from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 
 #: Number of rows that are compared with all others at a time.
@@ -97,7 +97,7 @@ def updn(
 
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
-    check_lmc(fabric, lmc)
+    check_lmc(lmc)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":

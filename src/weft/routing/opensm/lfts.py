@@ -25,9 +25,11 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn
 from weft.routing.opensm.lft_form import LftForm
 from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, parse_dump
-from weft.routing.opensm.lids import MAX_LMC, Lids, predict_lids
+from weft.routing.opensm.lids import Lids, predict_lids
 from weft.routing.opensm.ports import (
+    MAX_LMC,
     by_port_guid,
+    check_lmc,
     destination_name,
     node_types,
     port_guids,
@@ -208,8 +210,7 @@ class _Resolver:
                 return shown
             lmcs = lids.lmc if lids is not None else self.fabric.lmc
             return int(lmcs[: self.fabric.num_endpoints].max(initial=0))
-        if not 0 <= lmc <= MAX_LMC:
-            raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
+        check_lmc(lmc)
         if shown > lmc:
             raise self.fail(f"has tables for LMC {shown}, not for lmc={lmc}")
         return lmc

@@ -36,10 +36,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric, NodeKind
 from weft.routing.opensm.lft_lines import shown
-from weft.routing.opensm.ports import MAX_LID, port_guids
-
-#: Largest LMC, which has three bits.
-MAX_LMC = 7
+from weft.routing.opensm.ports import MAX_LID, MAX_LMC, check_lmc, port_guids
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +90,7 @@ def predict_lids(
     - `reassign`: whether present LIDs and the cache are ignored (``-r``).
     - `max_lid`: largest LID that the switches' tables can hold.
     """
-    if not 0 <= lmc <= MAX_LMC:
-        raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
+    check_lmc(lmc)
     own = _own_port(fabric, sm)
     ports = _Ports.of(fabric)
     lmcs = np.full(len(ports.guid), lmc)

@@ -11,6 +11,14 @@ from weft.fabrics.formats.records import kind_of
 
 #: Linear forwarding tables hold unicast LIDs 1 to 0xBFFF.
 MAX_LID = 0xBFFF
+#: Largest LMC, which has three bits.
+MAX_LMC = 7
+
+
+def check_lmc(lmc: int) -> None:
+    """Check that an LMC is in InfiniBand's range."""
+    if not 0 <= lmc <= MAX_LMC:
+        raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
 
 def port_guids(fabric: Fabric) -> NDArray[np.uint64]:

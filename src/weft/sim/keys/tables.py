@@ -14,14 +14,11 @@ from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.keys.tables import give_offsets
-from weft.routing.opensm.ports import MAX_LID
+from weft.routing.opensm.ports import MAX_LID, MAX_LMC
 from weft.routing.routes import Routes, TableRoutes
 from weft.sim.keys.alternatives import InstalledKey, links_in
 from weft.sim.keys.network import KeyNetwork
 from weft.sim.keys.routing_key import RoutingKey
-
-#: Largest LMC of InfiniBand.
-_MAX_LMC = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +108,13 @@ def key_tables(
     host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]
     raise NotApplicable(
         f"the paths of keys to {host} need more than {1 << most} LIDs; {fabric.name} has room for "
-        f"an LMC of {most} ({MAX_LID:,} unicast LIDs; an LMC is at most {_MAX_LMC})"
+        f"an LMC of {most} ({MAX_LID:,} unicast LIDs; an LMC is at most {MAX_LMC})"
     )
 
 
 def most_lmc(fabric: Fabric) -> int:
     """Return the largest LMC for which the unicast LIDs suffice, at most 7."""
-    for lmc in range(_MAX_LMC, 0, -1):
+    for lmc in range(MAX_LMC, 0, -1):
         # The LIDs of an endpoint begin at a multiple of their number; switches have one LID each.
         if (fabric.num_endpoints + 1 << lmc) + fabric.num_switches <= MAX_LID:
             return lmc

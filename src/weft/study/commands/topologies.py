@@ -14,6 +14,7 @@ from weft.core.units import Bytes, Count
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
 from weft.routing import engine as engines
+from weft.sim.options import TimedLevel
 from weft.study.checks import WORKLOADS as RANDOM_WORKLOADS
 from weft.study.checks import (
     Files,
@@ -34,7 +35,6 @@ from weft.study.machines import (
     WORKLOADS,
     MachineRun,
     Routing,
-    TimedLevel,
     describe_machine,
 )
 from weft.study.measures import measures, values

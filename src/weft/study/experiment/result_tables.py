@@ -15,7 +15,7 @@ from weft.core.columns import Column, frame
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
 from weft.sim.flow import result as flow
-from weft.sim.options import Level
+from weft.sim.options import TIMED, Level
 from weft.sim.static import phases as static
 from weft.sim.static.phases import StaticWorkload
 from weft.study.experiment.run_level import Outcome
@@ -183,7 +183,7 @@ _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 #: Names of the tables of runs.
 TABLES = ("phases", "messages", "ranks", "links", "queues", "congestion", "hops", "series")
 #: Levels in the order in which their columns are described.
-LEVELS: tuple[Level, ...] = ("flow", "packet", "flit", "static")
+LEVELS: tuple[Level, ...] = (*TIMED, "static")
 
 
 @cache

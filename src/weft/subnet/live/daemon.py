@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from weft.core.errors import InputError
-from weft.routing.opensm.lids import MAX_LMC
+from weft.routing.opensm.ports import MAX_LMC
 from weft.routing.opensm.tables_folder import GUID2LID, read_settings
 
 #: Bits of ``log_flags``: errors, the ends of sweeps, and dumps of tables and cables.

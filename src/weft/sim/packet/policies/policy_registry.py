@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.core.frozen import read_only
-from weft.core.registry import Entry, Registry
+from weft.core.registry import Entry, F, Registry
 from weft.fabrics import Fabric
 from weft.kernels.packet.net import Net
 from weft.kernels.parts import StateParts, address_of, parts
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.keys.run import KeyRules
 
+#: Kernels of a policy, and whether `choose` is called for a single candidate.
+FACTS = ("choose", "single", "arrives", "sent")
 #: Function that makes a policy's state for a fabric and routes.
 Keep = Callable[[Fabric, CandidateRoutes], Any]
 
@@ -91,6 +93,17 @@ class PolicyRegistry(Registry):
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
     """
+
+    def __call__(
+        self, name: str, *, aliases: tuple[str, ...] = (), **facts: Any
+    ) -> Callable[[F], F]:
+        """Register the decorated function as every registry does, with `FACTS` only."""
+        for fact in facts.keys() - FACTS:
+            raise TypeError(
+                f"policy {name!r}: there is no fact {fact!r}, only {', '.join(FACTS)}; the state "
+                "of its kernels is what `Policy.keep` returns"
+            )
+        return super().__call__(name, aliases=aliases, **facts)
 
 
 policy = PolicyRegistry("policy", "weft.sim.packet.policies", "weft.policies")
