@@ -151,7 +151,7 @@ class Program:
         time.sleep(60)
 
 app.program = lambda words, known: Program()
-sys.exit(app.run([]))
+sys.exit(app.run(["info"]))
 """
 
 

@@ -351,7 +351,7 @@ def test_messages_are_printed_only_for_compilations(
         messages.append(capsys.readouterr().err)
     once = (
         "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all\n"
-        "weft: compiling took 0 s\n"
+        "weft: compiling 1 kernel took 0 s\n"
     )
     assert [re.sub(r"\d+ s", "0 s", each) for each in messages] == [once, "", once]
 

@@ -9,16 +9,17 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
-
-import cyclopts
+from typing import TYPE_CHECKING, Any, TextIO
 
 from weft import __version__
 from weft.cli.machine_output import FLAGS, output_by, split_flags
 from weft.cli.output import plain, printable_output
-from weft.core.errors import STANDARD_INPUT, WeftError
+from weft.core.errors import STANDARD_INPUT, InputError, WeftError
 from weft.core.extensions import extensions
 from weft.core.signals import ended_by, stoppable
+
+if TYPE_CHECKING:  # slow to import
+    import cyclopts
 
 
 def _show_warning(
@@ -37,6 +38,8 @@ def _show_warning(
 _VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
 #: Exit status of a wrong input or command line.
 BAD_INPUT = 2
+#: What the program does, in the list of commands.
+SUMMARY = "Build, route, check and compare HPC and data-centre interconnects."
 #: Name -> module and function of the command (imported when it runs) and first line of its help.
 #: The same pairs are entry points of the group ``weft.commands``, for names that are free.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -154,16 +157,14 @@ def program(
     `words`: the command line. Commands that it does not name have one line of help and are not
     imported. `known`: its commands; by default, all.
     """
+    import cyclopts
+
     known = commands() if known is None else known
-    # The list of commands needs no Markdown, which is slow to import.
-    listed = known.keys().isdisjoint(words)
-    code = "[markdown.code]{}[/]" if listed else "`{}`"
     app = cyclopts.App(
         name="weft",
-        help="Build, route, check and compare HPC and data-centre interconnects.",
-        help_epilogue="Every command also takes:\n\n"
-        + "\n\n".join(f"{code.format(flag)}: {text}" for flag, text in FLAGS.items()),
-        help_format="rich" if listed else "markdown",
+        help=SUMMARY,
+        help_epilogue="\n\n".join(_epilogue("`{}`")),
+        help_format="markdown",
         version=__version__,
         default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
         suppress_keyboard_interrupt=False,  # `run` names the signal
@@ -171,6 +172,45 @@ def program(
     for name, (where, summary) in known.items():
         app.command(where, name=name, help=None if name in words else summary)
     return app
+
+
+def _epilogue(code: str) -> list[str]:
+    flags = (f"{code.format(flag)}: {text}" for flag, text in FLAGS.items())
+    return ["Every command also takes:", *flags]
+
+
+def _list_commands() -> int:
+    """Print the help of the program as cyclopts would, which takes longer to import."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+
+    out = Console(highlight=False)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="cyan", no_wrap=True)
+    for name, (_, summary) in commands().items():
+        table.add_row(name, summary)
+    table.add_row("--help (-h)", "Display this message and exit.")
+    table.add_row("--version", "Display application version.")
+    out.print(f"[bold]Usage: weft COMMAND[/]\n\n{SUMMARY}\n")
+    out.print(Panel(table, title="Commands", title_align="left"))
+    out.print("", "\n\n".join(_epilogue("[bold cyan]{}[/]")), sep="\n")
+    return 0
+
+
+def _parsed(words: Sequence[str]) -> Any:
+    """Run the command of a command line and return its result."""
+    import cyclopts
+
+    app = program(words, COMMANDS if words[0] in COMMANDS else commands())
+    try:
+        return app(
+            attached(words), exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except cyclopts.CycloptsError as error:
+        from weft.cli.mistakes import explained
+
+        raise InputError(explained(error)) from None
 
 
 def attached(words: Sequence[str]) -> list[str]:
@@ -198,19 +238,12 @@ def run(words: Sequence[str]) -> int:
     """
     warnings.showwarning = _show_warning
     flags, words = split_flags(words)
-    app = program(words, COMMANDS if words[:1] and words[0] in COMMANDS else commands())
     try:
         with stoppable(), printable_output(), output_by(flags):
-            result = app(
-                attached(words), exit_on_error=False, print_error=False,
-                result_action="return_value",
-            )  # fmt: skip
+            helped = words in ([], ["--help"], ["-h"])
+            result = _list_commands() if helped else _parsed(words)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except cyclopts.CycloptsError as error:
-        from weft.cli.mistakes import explained
-
-        return _fail(explained(error))
     except WeftError as error:
         if "--verbose" in flags:
             import traceback

@@ -18,6 +18,7 @@ from weft.cli.compile_helpers import compile_helpers
 from weft.cli.machine_output import given
 from weft.cli.option_types import OUTPUT
 from weft.cli.options import options_of
+from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
 from weft.core.settings import settings
@@ -129,7 +130,8 @@ def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
             finally:
                 watch.close()
     if watch.announced and watch.spent_s:
-        print(f"weft: compiling took {watch.spent_s:.0f} s", file=sys.stderr)
+        compiled = count_text(watch.kernels, "kernel")
+        print(f"weft: compiling {compiled} took {watch.spent_s:.0f} s", file=sys.stderr)
 
 
 class _CompileWatch:
@@ -139,6 +141,7 @@ class _CompileWatch:
         self.announced = False
         self._begin = begin
         self.spent_s = 0.0
+        self.kernels = 0
         self._depth = 0  # nesting: compiling a kernel compiles the kernels that it calls
         self._since = 0.0
         self._timer: threading.Timer | None = None
@@ -171,6 +174,7 @@ class _CompileWatch:
             self._timer.start()
         if not self._depth:
             self.spent_s += time.perf_counter() - self._since
+            self.kernels += 1
             self.close()
 
     def close(self) -> None:

@@ -104,7 +104,7 @@ def compare_command(
     check_files(("--report", report, ()), ("--table", table, TABLES), ("--roots", roots, ()))
     chosen = tuple(name for text in engines for name in split_names(text))
     wanted = tuple(name for text in patterns for name in split_names(text))
-    with announced_compile(kind="compare"):
+    with announced_compile(kind="comparisons"):
         result = compare(
             options.load(fabric),
             chosen or None,

@@ -20,7 +20,7 @@ def compile_helpers(kind: str) -> Iterator[Callable[[], None]]:
     Their number is that of the cores minus 1, at most `MOST_HELPERS`. The command loads kernels
     that helpers have compiled from the cache; its results do not depend on helpers.
 
-    `kind`: key of `weft.cli.warmup.PARTS`.
+    `kind`: names of `weft.cli.warmup.PARTS`, separated by commas.
     """
     started: list[subprocess.Popen[bytes]] = []
 

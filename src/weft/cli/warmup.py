@@ -11,18 +11,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 
 from weft.advice.compare import compare, default_engines
 from weft.cli.compile_helpers import compile_helpers
 from weft.cli.listing import KINDS
-from weft.core.errors import NotApplicable
+from weft.cli.option_types import FIRST, Name
+from weft.cli.study_progress import Display
+from weft.core.errors import InputError, NotApplicable
+from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
@@ -50,35 +53,68 @@ from weft.workload import Workload, load_workload
 Part = Callable[[], object]
 
 
-def warmup_command() -> int:
+def warmup_command(
+    *,
+    commands: Annotated[
+        tuple[Name, ...],
+        FIRST(name="--for", help="Compile only what these commands need. Default: all commands."),
+    ] = (),
+) -> int:
     """Compile all kernels and print how long it took.
 
-    Example: `weft warmup`
+    Example: `weft warmup --for compare,simulate`
     """
     start = time.perf_counter()
-    with compile_helpers("all") as begin:
+    kind = needed([name.strip() for text in commands for name in text.split(",")])
+    with compile_helpers(kind) as begin, Display() as display:
+        parts = parts_of(kind)
+        if not parts:
+            print("these commands need no kernels")
+            return 0
         begin()
-        for part in PARTS["all"]():
+        for done, part in enumerate(parts):
+            text = f"{len(parts) - done} of {len(parts)} groups of kernels left"
+            display.show(text, done, len(parts))
             part()
     print(f"kernels are compiled; it took {time.perf_counter() - start:.1f} s")
     return 0
 
 
+def needed(names: Sequence[str]) -> str:
+    """Return the names of the parts that commands need, separated by commas; without names, all."""
+    from weft.cli.app import commands
+
+    known = commands()
+    for name in names:
+        if name not in known:
+            meant = did_you_mean(name, known)
+            raise InputError(
+                f"--for: unknown command {name!r}{meant}; expected one of {', '.join(known)}"
+            )
+    wanted = {part for name in names for part in NEEDS.get(name, ALL)} if names else set(ALL)
+    return ",".join(part for part in PARTS if part in wanted)
+
+
+def parts_of(kind: str) -> list[Part]:
+    """Return the parts with these names, the longest first."""
+    return [part for name in kind.split(",") if name for part in PARTS[name]()]
+
+
 def warm_comparisons() -> Iterator[Part]:
     """Yield comparisons of every engine on small fabrics, which compile the usual kernels."""
-    # Kernels that trees do not need: recognition of other structures, lanes, paths around faults.
-    torus = build("torus:5x5")
-    for fabric in (
-        build("dragonfly:p=1,a=2,h=1"),
-        build("kns:k=3,n=2").with_faults(cables=1, seed=1),
-        torus,
-        torus.without(switches=[torus.node_names[12]]),
-    ):
+    *others, tree = _fabrics()
+    for fabric in others:
         yield partial(compare, fabric, patterns=("shift",), samples=2)
     # Last: helpers of `weft compare` run the parts in reverse order, so they compile these first.
-    tree = build("xgft:2;2,2;1,2")
     for name in default_engines():
         yield partial(compare, tree, (name,), samples=2)
+
+
+def warm_routes() -> Iterator[Part]:
+    """Yield routes of every engine on the fabrics of `warm_comparisons`, and their validation."""
+    for fabric in _fabrics():
+        for name in default_engines():
+            yield partial(_validated, fabric, name)
 
 
 def warm_rare() -> Iterator[Part]:
@@ -106,10 +142,22 @@ def warm_flows() -> Iterator[Part]:
     work = load_workload("allreduce:size=1MiB", 4)
     for engine in ("dmodk", "smodk", "ecmp"):
         yield partial(_flows, tree, engine, work)
-    yield warm_contention
     for entry in chain.from_iterable(KINDS.values()):
         if "warm" in entry.facts:
             yield entry.facts["warm"]
+
+
+def _fabrics() -> list[Fabric]:
+    """Return fabrics whose routes need most kernels; the last is a tree."""
+    # Kernels that trees do not need: recognition of other structures, lanes, paths around faults.
+    torus = build("torus:5x5")
+    return [
+        build("dragonfly:p=1,a=2,h=1"),
+        build("kns:k=3,n=2").with_faults(cables=1, seed=1),
+        torus,
+        torus.without(switches=[torus.node_names[12]]),
+        build("xgft:2;2,2;1,2"),
+    ]
 
 
 def _lowered(tree: Fabric) -> None:
@@ -119,7 +167,8 @@ def _lowered(tree: Fabric) -> None:
 
 
 def _validated(fabric: Fabric, engine: str) -> None:
-    validate(fabric, route(fabric, engine))
+    with suppress(NotApplicable):
+        validate(fabric, route(fabric, engine))
 
 
 def _flows(tree: Fabric, engine: str, work: Workload) -> None:
@@ -129,40 +178,39 @@ def _flows(tree: Fabric, engine: str, work: Workload) -> None:
         simulate(tree, routes, work, sharing=sharing)
 
 
-def warm_packets() -> None:
-    """Run the kernels of the packet level for each kind of routes, with all measurements."""
-    tree = build("xgft:2;2,2;1,2")
+def warm_packets() -> Iterator[Part]:
+    """Yield runs of the packet level for each kind of routes, with all measurements."""
+    tree, dragonfly = build("xgft:2;2,2;1,2"), build("dragonfly:p=1,a=2,h=1")
     work = load_workload("allreduce:size=64KiB", 4)
-    weights = VlArbitration(high=((0, 1),))
+    measured = {
+        "hardware": Hardware(vl_arbitration=VlArbitration(high=((0, 1),))),
+        "snapshot_ns": 1000.0, "trace": work.messages[:1].tolist(),
+    }  # fmt: skip
     for engine, policy in (
         ("dmodk", "deterministic"), ("smodk", "deterministic"), ("ecmp", "adaptive"),
     ):  # fmt: skip
-        result = simulate(
-            tree, route(tree, engine), work, level="packet", policy=policy, snapshot_ns=1000.0,
-            hardware=Hardware(vl_arbitration=weights), trace=work.messages[:1].tolist(),
-        )  # fmt: skip
-        result.messages()
-    small = load_workload("alltoall:size=64", 4)
-    dragonfly = build("dragonfly:p=1,a=2,h=1")
-    choices = [route(tree, "ecmp"), *(route(dragonfly, name) for name in ("valiant", "ugal"))]
+        yield partial(_packets, tree, engine, work, policy=policy, **measured)
+    work = load_workload("alltoall:size=64", 4)
     for chosen in policies:
-        for fabric, routes in zip((tree, dragonfly, dragonfly), choices, strict=True):
+        for fabric, engine in ((tree, "ecmp"), (dragonfly, "valiant"), (dragonfly, "ugal")):
             if "choose" in chosen.facts:
-                with suppress(NotApplicable):
-                    simulate(fabric, routes, small, level="packet", policy=chosen.name)
+                yield partial(_packets, fabric, engine, work, policy=chosen.name)
     # Hosts that forward, and several lanes.
-    ring = build("torus:5")
-    work = load_workload("alltoall:size=64", 5)
-    simulate(ring, route(ring, "dfsssp"), work, level="packet")
+    yield partial(_packets, build("torus:5"), "dfsssp", load_workload("alltoall:size=64", 5))
 
 
-def warm_flits() -> None:
-    """Run the kernels of the flit level for tables and for the usual routings."""
+def _packets(fabric: Fabric, engine: str, work: Workload, **options: Any) -> None:
+    with suppress(NotApplicable):
+        simulate(fabric, route(fabric, engine), work, level="packet", **options).messages()
+
+
+def warm_flits() -> Iterator[Part]:
+    """Yield runs of the flit level for tables and for the usual routings."""
     tree, torus = build("xgft:2;2,2;1,2"), build("torus:4x4")
     work = load_workload("allreduce:size=64KiB", 4)
-    simulate(tree, route(tree, "dmodk"), work, level="flit")
-    simulate(torus, "dor", work, level="flit")
-    simulate_flits(torus, "dor", load=Load(measure=100))
+    yield lambda: simulate(tree, route(tree, "dmodk"), work, level="flit")
+    yield partial(simulate, torus, "dor", work, level="flit")
+    yield partial(simulate_flits, torus, "dor", load=Load(measure=100))
 
 
 def warm_service() -> None:
@@ -193,12 +241,31 @@ def warm_contention() -> None:
     synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.coefficients(), np.zeros(1))
 
 
-#: Kind of command -> parts that compile its kernels, the longest first.
-PARTS: dict[str, Callable[[], Iterator[Part]]] = {
-    "compare": warm_comparisons,
-    "all": lambda: chain(
-        [warm_packets, warm_flits], warm_comparisons(), warm_flows(), warm_rare(), [warm_service]
-    ),
+#: Name -> parts that compile its kernels, the longest first.
+PARTS: dict[str, Callable[[], Iterable[Part]]] = {
+    "packets": warm_packets,
+    "flits": warm_flits,
+    "comparisons": warm_comparisons,
+    "routes": warm_routes,
+    "flows": warm_flows,
+    "contention": lambda: [warm_contention],
+    "rare": warm_rare,
+    "service": lambda: [warm_service],
+}
+#: All kernels: comparisons have those of routes.
+ALL = tuple(name for name in PARTS if name != "routes")
+_LEVELS = ("packets", "flits", "routes", "flows")
+#: Command -> names of its parts; all for commands that are not listed.
+NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("completion", "convert", "cost", "doctor", "list", "report", "trace"), ()),
+    **dict.fromkeys(("info", "route"), ("routes", "rare")),
+    "calibrate": ("contention",),
+    "compare": ("comparisons", "rare"),
+    "flits": ("flits", "routes"),
+    "predict": ("contention",),
+    "serve": ("service",),
+    "simulate": _LEVELS,
+    "sweep": _LEVELS,
 }
 
 
@@ -211,7 +278,7 @@ def help_compile(kind: str, number: int, helpers: int) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    parts = list(PARTS[kind]())[::-1]
+    parts = parts_of(kind)[::-1]
     begin = number * len(parts) // helpers
     for part in parts[begin:] + parts[:begin]:
         part()
