@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from weft.core.columns import Measure
 from weft.fabrics.topology import build
-from weft.report.study_data import Measure, StudyData
+from weft.report.study_data import StudyData
 from weft.sim.common.congestion_matrix import congestion_matrix
 
 MEASURES = (

@@ -77,7 +77,7 @@ def logged(path: Path) -> tuple[list[int], list[int]]:
 
 def register() -> None:
     """Register the command ``quick``."""
-    from weft.report.study_data import Measure
+    from weft.core.columns import Measure
     from weft.study.command_registry import Point, study_command
     from weft.study.experiment.spec import Part
 

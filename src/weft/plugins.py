@@ -3,13 +3,12 @@
 See docs/architecture.md. Other distributions import only from this module and from `weft`.
 """
 
-from weft.core.columns import Column
+from weft.core.columns import Column, Measure
 from weft.core.registry import Entry, Registry
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import ClosedForm, topology
 from weft.kernels.lean import part_njit
-from weft.report.study_data import Measure
 from weft.routing import engine
 from weft.sim.flit.routings import Routing, routing
 from weft.sim.flit.routings.policies import FlitPolicy

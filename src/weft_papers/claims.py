@@ -28,11 +28,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
+
+from weft.core.student import CONFIDENCE, student_t
 
 E = TypeVar("E")
 
-CONFIDENCE = 0.95
 #: Differences up to this value count as rounding.
 NOTHING = 1e-12
 ANYTHING = (-math.inf, math.inf)
@@ -71,7 +71,7 @@ def interval(values: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any], NDArray
     if count == 1:
         return values.mean(axis=axis), np.zeros_like(values.mean(axis=axis))
     spread = values.std(axis=axis, ddof=1) / np.sqrt(count)
-    return values.mean(axis=axis), spread * stdtrit(count - 1, (1 + CONFIDENCE) / 2)
+    return values.mean(axis=axis), spread * student_t(count - 1)
 
 
 def show(values: NDArray[Any]) -> str:
@@ -161,8 +161,8 @@ class ClaimComparison:
             return met
         if self.half <= NOTHING:
             return Verdict.FAILS
-        alone, together = -stdtrit(
-            self.seeds - 1, (1 - CONFIDENCE) / 2 / np.array([1, comparisons])
+        alone, together = student_t(
+            self.seeds - 1, 1 - (1 - CONFIDENCE) / np.array([1, comparisons])
         )
         contradicts = self.margin < -self.half * together / alone
         return Verdict.FAILS if contradicts else Verdict.UNDECIDED

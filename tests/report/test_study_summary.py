@@ -11,11 +11,12 @@ import pytest
 from scipy import stats
 from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failures
 
+from weft.core.columns import Measure
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.report import study_figures
 from weft.report.statistics import holm
-from weft.report.study_data import Measure, StudyData
+from weft.report.study_data import StudyData
 from weft.report.study_page import render_study
 from weft.report.study_summary import chosen, summary
 from weft.report.study_text import (

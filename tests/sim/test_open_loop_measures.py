@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError
-from weft.sim.common.statistics import Messages, batch_means, mser, student_t, trend
+from weft.core.student import student_t
+from weft.sim.common.statistics import Messages, batch_means, mser, trend
 from weft.sim.sweep import measure
 from weft.sim.sweep.saturation import bisect
 

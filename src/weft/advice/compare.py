@@ -36,7 +36,9 @@ from weft.sim.static.loads import (
     Loads,
     flow_loads,
     host_flows,
+    inner_links,
     link_users,
+    relative_loads,
 )
 from weft.workload import Pairs, pattern, traffic
 
@@ -210,19 +212,6 @@ def _rank(outcome: EngineOutcome, row: dict[str, object] | None) -> tuple[object
         CLASSIC.index(entry.name) if entry.name in CLASSIC else len(CLASSIC),
         outcome.name,
     )
-
-
-def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the flows on each link, divided by its rate relative to the fastest host cable."""
-    share = fabric.host_rate_gbps / fabric.link_rate_gbps
-    loads: NDArray[np.float64] = flows.astype(np.float64) * share
-    return loads
-
-
-def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
-    """Return whether each link connects two rows (its load depends on routing), bool [links]."""
-    inner: NDArray[np.bool_] = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
-    return inner
 
 
 def _row(fabric: Fabric, outcome: EngineOutcome, flows: NDArray[Any]) -> dict[str, object]:

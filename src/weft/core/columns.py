@@ -1,10 +1,11 @@
-"""Descriptions of the columns of frames, and functions that make and write frames."""
+"""Descriptions of columns of frames and of measures; functions that make and write frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -27,6 +28,28 @@ class Column(NamedTuple):
     dtype: type[pl.DataType]
     unit: str
     meaning: str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Description of a number that runs measure.
+
+    Parameters
+    ----------
+    name
+        Name of the column in the table of runs, with the unit as a suffix.
+    unit
+        Unit; empty for counts and shares.
+    meaning
+        Meaning in one sentence.
+    better
+        Whether lower or higher values are better; None if neither is.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    better: Literal["lower", "higher"] | None = None
 
 
 def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFrame:

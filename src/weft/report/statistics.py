@@ -1,7 +1,7 @@
 """Statistics of repeated runs: intervals, comparisons paired by seed, averages, Pareto fronts.
 
 Values are float64 [points, seeds] with NaN where a run has no result. Intervals have a confidence
-of `CONFIDENCE` and are by Student's distribution.
+of `weft.core.student.CONFIDENCE` and are by Student's distribution.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-#: Confidence of intervals; a difference is significant if its p-value is at most 1 - CONFIDENCE.
-CONFIDENCE = 0.95
+from weft.core.student import student_t, two_sided_p
+
 #: Standard deviation, relative to the mean, that is rounding and not variation.
 _ROUNDING = 1e-12
 
@@ -114,7 +113,7 @@ def compared(
         centre = np.where(np.abs(centre) <= nought, 0.0, centre)
         tested = (paired | welch) & (error > nought)
         t = np.where(tested, np.abs(centre) / error, np.nan)
-    p = 2 * stats.t.sf(t, np.where(tested, freedom, 1))
+    p = two_sided_p(t, np.where(tested, freedom, 1))
     half = np.where(tested, _quantile(freedom) * error, np.nan)
     test = np.where(tested, np.where(paired, "paired", "Welch"), "")
     number = np.where(welch, count_x + count_y, pairs)
@@ -199,6 +198,4 @@ def _moments(values: Array) -> tuple[NDArray[np.int64], Array, Array]:
 def _quantile(freedom: NDArray[Any]) -> Array:
     """Return the quantile of Student's distribution for an interval; NaN without a degree."""
     known = freedom > 0
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, np.where(known, freedom, 1))
-    result: Array = np.where(known, quantile, np.nan)
-    return result
+    return np.where(known, student_t(np.where(known, freedom, 1)), np.nan)

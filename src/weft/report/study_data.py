@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from weft.core.columns import Measure
+
 if TYPE_CHECKING:
     from weft.fabrics import Fabric
-
-Better = Literal["lower", "higher"]
 
 #: Columns of `StudyData.runs` before those of the axes and measures.
 RUN_KEYS = ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
@@ -20,28 +20,6 @@ CONDITIONS = ("workload", "pattern", "load", "loads", "size", "sizes", "ranks", 
 
 #: Numbers of random faults. Those of fabrics of different size belong to the choice.
 COUNTS = ("random_cables", "random_switches")
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Description of a number that runs measure.
-
-    Parameters
-    ----------
-    name
-        Name of the column in the table of runs, with the unit as a suffix.
-    unit
-        Unit; empty for counts and shares.
-    meaning
-        Meaning in one sentence.
-    better
-        Whether lower or higher values are better; None if neither is.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    better: Better | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import ListedColormap
 
+from weft.core.columns import Measure
 from weft.report.colours import LIGHT_PART, LIGHT_SERIES, ink_on, scale
 from weft.report.figure import NotebookFigure
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.picture import plot_fabric
 from weft.report.statistics import Array, are_positive, averaged, pareto_front
-from weft.report.study_data import Measure
 from weft.report.study_drawings import LOADS, distributions, first_runs, load_of
 from weft.report.study_summary import Summary, grouped, numeric_axes
 from weft.report.study_text import digits, shown

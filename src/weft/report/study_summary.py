@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.core.columns import Column, frame, frame_of_rows
+from weft.core.columns import Column, Measure, frame, frame_of_rows
 from weft.core.counts import with_status
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
+from weft.core.student import CONFIDENCE
 from weft.report.statistics import (
-    CONFIDENCE,
     Array,
     ReferenceComparison,
     are_positive,
@@ -30,7 +30,7 @@ from weft.report.statistics import (
     holm,
     spread,
 )
-from weft.report.study_data import CONDITIONS, COUNTS, Measure, StudyData
+from weft.report.study_data import CONDITIONS, COUNTS, StudyData
 
 _HALF = "Half-width of the 95 % confidence interval of the mean (null: one run, or no variation)"
 _P = "p-value of no difference, adjusted by Holm's method (null: no test)"

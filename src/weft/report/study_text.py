@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from weft.core.columns import Measure
 from weft.core.counts import count_text, with_status
-from weft.report.study_data import Measure, StudyData
+from weft.report.study_data import StudyData
 from weft.report.study_summary import Summary, grouped
 
 #: Units of names that a label leaves out.

@@ -20,7 +20,7 @@ exception that `watch` raises ends the run. The facts are:
     Function (keys, files) that checks the keys and returns a `Point` for each run that their lists
     describe; `files` is a `weft.study.checks.Files`.
 ``measures``
-    Measures of a run (`weft.report.study_data.Measure`); the first is the main one.
+    Measures of a run (`weft.core.columns.Measure`); the first is the main one.
 ``tables``
     Name -> columns of the tables that a run can keep, or a function that returns them.
 ``example``
@@ -53,9 +53,9 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from weft.core.arguments import shown
+from weft.core.columns import Measure
 from weft.core.errors import InputError
 from weft.core.registry import Registry
-from weft.report.study_data import Measure
 from weft.study.checks import seeded
 from weft.study.runs.task import RunFunction, function_name
 from weft.study.runs.typed import perform_typed, typed_runs

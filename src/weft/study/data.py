@@ -11,9 +11,10 @@ from typing import Any
 import polars as pl
 from pydantic import ValidationError
 
+from weft.core.columns import Measure
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.report.study_data import Measure, StudyData
+from weft.report.study_data import StudyData
 from weft.study.command_registry import (
     details_of,
     drawn,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from weft.core.columns import Column
+from weft.core.columns import Column, Measure
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.report.study_data import Measure
 from weft.study.command_registry import study_command as commands
 from weft.study.data import study_data
 from weft.study.runs.listing import chosen_study

@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from weft.core.columns import Column
-from weft.report.study_data import Measure
+from weft.core.columns import Column, Measure
 from weft.study.runs.task import Value
 
 #: The size of a run, for commands whose tables do not have it.

@@ -467,7 +467,7 @@ def study_of(text: str, path: str | Path) -> StudyFile:
 
 def _check_axes(axes: Sequence[Axis], command: Entry, fail: Callable[..., InputError]) -> None:
     """Refuse axes with the name of a measure or of a column of points."""
-    from weft.report.study_summary import POINT_COLUMNS  # loads scipy.stats
+    from weft.report.study_summary import POINT_COLUMNS
 
     taken = {*POINT_COLUMNS, *(each.name for each in measures_of(command.name))}
     for axis in axes:

@@ -13,7 +13,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.advice.alternatives import IN_PLACE, BetterEngine, alternatives
-from weft.advice.compare import inner_links, relative_loads
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError
@@ -34,6 +33,7 @@ from weft.routing.opensm.tables_folder import read_settings
 from weft.routing.routes import MAX_VLS, TableRoutes
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.loads import inner_links, relative_loads
 from weft.subnet.live.verify import cable_faults
 
 #: Engines of OpenSM that assign service levels to pairs without writing them to a file.

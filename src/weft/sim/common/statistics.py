@@ -6,25 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+
+from weft.core.student import CONFIDENCE, student_t
 
 #: Numbers of batches, largest first: neighbours are merged while they are correlated. For fewer
 #: than 8 batches, Student's t is wide; more than about 30 batches do not help (Schmeiser 1982).
 BATCHES = (32, 16, 8)
 #: Smallest number of observations for an interval.
 FEWEST = 10 * BATCHES[-1]
-CONFIDENCE = 0.95
 #: Correlation of neighbours above which an interval is not widened further.
 _MOST_LAG1 = 0.9
 #: Standard normal quantile of the one-sided test, at 95 %, whether neighbours are correlated.
 _Z = 1.645
 #: MSER searches only the first half for the end of a transient, because too few means remain later.
 _MSER_PART = 2
-
-
-def student_t(degrees: int, confidence: float = CONFIDENCE, *, sides: int = 2) -> float:
-    """Return the quantile of Student's t for a one-sided or two-sided confidence interval."""
-    return float(stdtrit(degrees, 1 - (1 - confidence) / sides))
 
 
 @dataclass(frozen=True)

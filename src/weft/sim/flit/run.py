@@ -16,6 +16,7 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.core.signals import raise_deferred
+from weft.core.student import student_t
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flit.engine import NO_PACKETS, STUCK
 from weft.kernels.flit.net import FlitNet
@@ -23,7 +24,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WAITS, congestion_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ratio
-from weft.sim.common.statistics import BATCHES, Interval, interval_of, student_t, trend
+from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, lanes_of_class, state, waits_of, with_packets
 from weft.sim.flit.router import Router
@@ -312,7 +313,7 @@ def _is_drained(net: FlitNet) -> bool:
 
 def _wider(batches: int) -> float:
     """Return how much wider an interval of this number of batches is with confidence `CERTAIN`."""
-    return student_t(batches - 1, CERTAIN) / student_t(batches - 1)
+    return float(student_t(batches - 1, CERTAIN) / student_t(batches - 1))
 
 
 def _result(

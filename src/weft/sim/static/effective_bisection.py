@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit  # Student's t; scipy.stats takes long to import
 
 from weft.core.arguments import flag, need_memory, whole_number
 from weft.core.errors import InputError
 from weft.core.html import facts_table
+from weft.core.student import student_t
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
 from weft.routing.routes import Routes
@@ -57,7 +57,7 @@ class Bisection:
         if self.samples < 2:
             return (float("nan"), float("nan"))
         error = float(self.per_sample.std(ddof=1)) / np.sqrt(self.samples)
-        half = float(stdtrit(self.samples - 1, 0.975)) * error
+        half = student_t(self.samples - 1) * error
         return (self.mean - half, self.mean + half)
 
     @property

@@ -294,7 +294,7 @@ def contention(
     """Return the contention of each flow among all given flows."""
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
-    cost = loads * (fabric.host_rate_gbps / fabric.link_rate_gbps)
+    cost = relative_loads(fabric, loads)
     result = Contention(
         np.where(flows.staying, 0.0, np.nan),
         np.full(len(flows.sources), -1, dtype=np.int32),
@@ -339,3 +339,15 @@ def link_users(
     listed = np.concatenate(users)[np.argsort(index, kind="stable")]
     ends = np.cumsum(np.bincount(index, minlength=len(links)))
     return np.split(listed, ends[:-1]) if len(links) else []
+
+
+def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the flows on each link, divided by its rate relative to the fastest host cable."""
+    loads: NDArray[np.float64] = flows * (fabric.host_rate_gbps / fabric.link_rate_gbps)
+    return loads
+
+
+def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
+    """Return whether each link connects two rows (its load depends on routing), bool [links]."""
+    inner: NDArray[np.bool_] = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
+    return inner

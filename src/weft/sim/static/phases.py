@@ -25,6 +25,7 @@ from weft.sim.static.loads import (
     contention,
     flow_loads,
     host_flows,
+    relative_loads,
 )
 from weft.workload.workload import Workload
 
@@ -289,7 +290,7 @@ class _Loader:
                 f"{loads.unrouted:,} pairs of hosts that exchange messages have no path in the "
                 f"{routes.engine} routes of {fabric.name}"
             )
-        load = loads.per_link * (fabric.host_rate_gbps / fabric.link_rate_gbps)
+        load = relative_loads(fabric, loads.per_link)
         needs = link_bytes * _BITS / fabric.link_rate_gbps
         busiest = int(needs.argmax()) if needs.any() else None
         known = routes.settled and bool(moves.any())

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.columns import Column
 from weft.core.errors import InputError
+from weft.core.student import student_t
 from weft.sim.common.statistics import (
     BATCHES,
     Backlog,
@@ -27,7 +28,6 @@ from weft.sim.common.statistics import (
     batch_trend,
     largest_backlog,
     mser,
-    student_t,
 )
 
 #: Percentiles of latency by column name.

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 
-from weft.advice.compare import inner_links, relative_loads
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
 from weft.core.settings import Option, Positive, Seed
@@ -16,7 +15,7 @@ from weft.routing import engine as engines
 from weft.sim.keys.key_set import workload_keys
 from weft.sim.keys.make import Colours, Method
 from weft.sim.keys.network import key_network
-from weft.sim.static.loads import flow_loads, host_flows
+from weft.sim.static.loads import flow_loads, host_flows, inner_links, relative_loads
 from weft.study.checks import (
     WORKLOADS,
     Files,

@@ -22,6 +22,7 @@ from weft.sim.keys.routes import KeyedRoutes
 from weft.sim.keys.routing_key import RoutingKey
 from weft.sim.keys.scheduler import Done, Leave, Place, Request, Scheduler
 from weft.sim.simulate import simulate
+from weft.sim.static.loads import relative_loads
 from weft.subnet.service.ledger import (
     BASE,
     Decision,
@@ -323,7 +324,7 @@ def simulated(fabric: Fabric, moment: Moment, size_bytes: int = 1 << 18) -> Twin
     predicted = np.zeros(fabric.num_links, dtype=np.int64)
     index = index_of_link(key_network(fabric))
     predicted[index >= 0] = moment.loads[index[index >= 0]]
-    load = np.where(between, predicted, found) * (fabric.host_rate_gbps / fabric.link_rate_gbps)
+    load = relative_loads(fabric, np.where(between, predicted, found))
     return Twin(
         moment, count, predicted, np.where(between, found, 0.0), float(load.max()),
         float(result.makespan_ns / result.alone_ns().max()),
