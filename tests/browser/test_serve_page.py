@@ -169,6 +169,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
             assert tab.evaluate(focused) == "3 phases of even"
 
 
+@pytest.mark.slow
 def test_with_tokens_the_page_asks_for_one(browser: Browser, tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/"

@@ -56,7 +56,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...]) -> None:
     """Values are checked before any work: the named fabric does not exist."""

@@ -107,6 +107,7 @@ def test_an_unknown_option_is_refused(name: str) -> None:
         build(name, 8, bogus=1)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "option"),
     [

@@ -296,6 +296,7 @@ print(results, complete, *ended_by())
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
     ("number", "ending"), [(signal.SIGINT, "interrupted 130"), (signal.SIGTERM, "terminated 143")]

@@ -28,6 +28,9 @@ COMMANDS = {
     for words in re.findall(r"^\$ weft (.*)$", block, re.MULTILINE)
 }
 
+#: Beginnings of commands that take many seconds.
+SLOW = ("topologies --hosts 1024", "place-io 'xgft:2;4,4;1,4'")
+
 
 def python_of(page: Path) -> str:
     """Return the Python blocks of a page as one program."""
@@ -43,7 +46,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, marks=[pytest.mark.slow] if words.startswith(SLOW) else [])
+        for words in COMMANDS
+    ],
+)
 def test_commands_succeed(words: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(words)) == 0
     printed = capsys.readouterr()

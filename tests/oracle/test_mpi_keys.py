@@ -188,6 +188,7 @@ printed("not begun", outcome(lambda: weft.mpi.done(world, "a")))
         client.remove("small")
 
 
+@pytest.mark.slow
 def test_sub_communicators_and_several_processes_on_a_host(served: Served) -> None:
     hosts = ["h0", "h4", "h8", "h12"]  # on leaf switches of their own
     with served.client() as client:
