@@ -53,3 +53,55 @@ def test_no_module_parses_the_text_of_an_error() -> None:
         for node in ast.walk(handler)
         if parses(node, handler.name or "")
     ]
+
+
+MOST_PARAMETERS, DEEPEST = 12, 5
+#: Function with more parameters -> why.
+REASONS = {
+    "serve_command": "options of a command",
+    "keys_command": "options of a command",
+    "live_command": "options of a command",
+    "study_command": "options of a command",
+    "io_and_compute": "options of an application",
+    "moe": "options of an application",
+    "open_loop": "options of an application",
+}
+#: Kernels above each limit: they take flat arrays, and a part of a loop that becomes a kernel of
+#: its own takes them all again. There must not be more; lower the numbers where there are fewer.
+KERNELS_WITH_MORE, DEEPER_KERNELS = 39, 18
+BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, ast.Match)
+
+
+def depth(node: ast.AST) -> int:
+    """Return how deep blocks are nested in a node; ``elif`` is no deeper than its ``if``."""
+    deepest = 0
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else ():
+            if isinstance(child, BLOCKS):
+                chained = isinstance(node, ast.If) and name == "orelse" and len(value) == 1
+                same = chained and isinstance(child, ast.If)
+                deepest = max(deepest, depth(child) + (not same))
+            elif isinstance(child, ast.ExceptHandler | ast.match_case):
+                deepest = max(deepest, depth(child))
+    return deepest
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, int]]:
+    """Return the module of each function, its syntax tree, and its number of parameters."""
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = node.args
+                listed = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+                yield name, node, len(listed) + bool(given.vararg) + bool(given.kwarg)
+
+
+def test_functions_have_few_parameters_or_a_reason_and_are_not_nested_deeply() -> None:
+    many = [(name, node.name) for name, node, count in functions() if count > MOST_PARAMETERS]
+    deep = [(name, node.name) for name, node, _ in functions() if depth(node) > DEEPEST]
+    kernel = "weft/kernels/"
+    assert sum(name.startswith(kernel) for name, _ in many) <= KERNELS_WITH_MORE
+    assert sum(name.startswith(kernel) for name, _ in deep) <= DEEPER_KERNELS
+    given = [function for name, function in many if not name.startswith(kernel)]
+    assert sorted(given) == sorted(REASONS)
+    assert not [each for each in deep if not each[0].startswith(kernel)]
