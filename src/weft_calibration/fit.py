@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.kernels.flow.contention_steps import synchronous_times
 from weft.sim.flow.contention.coefficients import INFINIBAND, MAX_COEFFICIENT, PenaltyModel
 from weft.sim.flow.contention.model import predict
@@ -221,8 +221,7 @@ def _fitted(coefficients: Sequence[str], model: PenaltyModel) -> list[str]:
     for name in coefficients:
         if name not in COEFFICIENTS:
             raise InputError(
-                f"unknown coefficient {name!r}{did_you_mean(name, COEFFICIENTS)}; expected one or "
-                f"more of {', '.join(COEFFICIENTS)}"
+                wrong_name("unknown coefficient", name, COEFFICIENTS, "expected one or more of")
             )
     if model.out_offset + model.out_weight > 1:
         raise InputError(

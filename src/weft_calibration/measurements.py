@@ -22,7 +22,7 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.core.frozen import FrozenArrays, read_only
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 
 #: Columns of a file of measurements; the columns after `time_s` are optional.
 MEASUREMENT_COLUMNS: dict[str, Column] = {
@@ -235,8 +235,7 @@ def _rows(lines: Sequence[str], head: int, path: str | Path) -> Iterator[tuple[i
             if name not in MEASUREMENT_COLUMNS or columns.count(name) > 1:
                 reason = "duplicate" if name in MEASUREMENT_COLUMNS else "unknown"
                 raise InputError(
-                    f"{reason} column {name!r}{did_you_mean(name, MEASUREMENT_COLUMNS)}; "
-                    f"expected {', '.join(MEASUREMENT_COLUMNS)}",
+                    wrong_name(f"{reason} column", name, MEASUREMENT_COLUMNS, "expected"),
                     file=path,
                     line=head + 1,
                 )

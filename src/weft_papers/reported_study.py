@@ -18,7 +18,7 @@ from weft.core.columns import Column, write_table
 from weft.core.errors import InputError
 from weft.core.files import make_folder, write_text, write_with
 from weft.core.pool import check_processes
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft_papers.claim_report import claims_by_choice, findings_frame, verdict_counts
 from weft_papers.claims import ClaimResult
 
@@ -176,10 +176,7 @@ def check_choice_study(
         raise InputError(f"expected one or more figures of {', '.join(known)}")
     for name in figures:
         if name not in known:
-            raise InputError(
-                f"unknown figure {name!r}{did_you_mean(name, known)}; expected some of "
-                f"{', '.join(known)}"
-            )
+            raise InputError(wrong_name("unknown figure", name, known, "expected some of"))
     whole_number(seed, "the first seed")
     check_processes(processes)
 

@@ -395,6 +395,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def wrong_name(
+    what: str, name: object, known: Iterable[str], expected: str = "expected one of"
+) -> str:
+    """Return a message about a wrong name, such as ``unknown key 'x'; expected one of a, b``."""
+    names = list(known)
+    return f"{what} {name!r}{did_you_mean(str(name), names)}; {expected} {', '.join(names)}"
+
+
 def _plain(name: str) -> str:
     """Return a name in lower case without punctuation."""
     return name.casefold().translate(_PUNCTUATION)

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 
 from weft.core.docstrings import meanings
 from weft.core.errors import InputError
-from weft.core.registry import convert, did_you_mean
+from weft.core.registry import convert, did_you_mean, wrong_name
 
 _UNIT = re.compile(r"_(bytes|ns)$")
 #: Group of a setting in the help of commands, in the order of the groups there.
@@ -192,10 +192,7 @@ def known_fields(
             continue
         if other := elsewhere(name):
             raise InputError(f"{whose} has no {name}; {other}")
-        raise InputError(
-            f"{whose} has no {name!r}{did_you_mean(str(name), names)}; "
-            f"expected one of {', '.join(names)}"
-        )
+        raise InputError(wrong_name(f"{whose} has no", name, names))
 
 
 def document(function: Any, *kinds: type, without: Iterable[str] = ()) -> None:

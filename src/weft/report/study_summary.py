@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, Measure, frame, frame_of_rows
 from weft.core.counts import with_status
 from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.core.student import CONFIDENCE
 from weft.report.statistics import (
     Array,
@@ -218,16 +218,10 @@ def chosen(
     known = {measure.name: measure for measure in data.measures}
     for name in measures:
         if name not in known:
-            raise InputError(
-                f"the study has no measure {name!r}{did_you_mean(name, known)}; expected "
-                f"{', '.join(known)}"
-            )
+            raise InputError(wrong_name("the study has no measure", name, known, "expected"))
     for axis, values in [*(where or {}).items(), *((a, (v,)) for a, v in (baseline or {}).items())]:
         if axis not in data.axes:
-            raise InputError(
-                f"the study has no axis {axis!r}{did_you_mean(axis, data.axes)}; expected "
-                f"{', '.join(data.axes)}"
-            )
+            raise InputError(wrong_name("the study has no axis", axis, data.axes, "expected"))
         for value in values:
             if value not in data.axes[axis]:
                 listed = ", ".join(data.axes[axis])

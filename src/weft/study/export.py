@@ -9,7 +9,7 @@ import polars as pl
 
 from weft.core.columns import Column, Measure
 from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.study.command_registry import study_command as commands
 from weft.study.data import study_data
 from weft.study.runs.listing import chosen_study
@@ -67,9 +67,7 @@ def check_table(command: str, name: str) -> None:
     """Refuse a table that no run of a command has."""
     known = commands[command].facts["tables"]
     if name not in known:
-        raise InputError(
-            f"unknown table {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
-        )
+        raise InputError(wrong_name("unknown table", name, known))
 
 
 def meanings(columns: Mapping[str, Column]) -> pl.DataFrame:

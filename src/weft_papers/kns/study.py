@@ -19,7 +19,7 @@ from weft.core.arguments import whole_number
 from weft.core.errors import InputError
 from weft.core.files import make_folder
 from weft.core.pool import check_processes
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.study.runs.typed import IN_MEMORY, Results
 from weft_papers.claim_report import claim_parts, claims_table, explained, verdict_counts
 from weft_papers.claims import ClaimResult
@@ -210,10 +210,7 @@ def _check(
         check_ranks(ranks)
     for name in benchmarks:
         if name not in BENCHMARKS:
-            raise InputError(
-                f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; expected one of "
-                f"{', '.join(BENCHMARKS)}"
-            )
+            raise InputError(wrong_name("unknown benchmark", name, BENCHMARKS))
     whole_number(seed, "seed")
     if placements < 1:
         raise InputError(f"expected at least 1 random placement, not {placements}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.core.units import RATE_NAMES, parse_rate
 from weft.fabrics.builder import MAX_PORTS
 from weft.fabrics.topology.family_registry import MOST, ClosedForm, Sizing, topology
@@ -100,8 +100,7 @@ def _wanted(names: Sequence[str] | None) -> set[str]:
         found = [each for each in known if name in (each, _stem(each))]
         if not found:
             raise InputError(
-                f"unknown machine {name!r}{did_you_mean(name, known)}; expected one of "
-                f"{', '.join(known)}",
+                wrong_name("unknown machine", name, known),
                 key="family",
             )
         wanted.update(found)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, InstanceOf
 
 from weft.core.errors import InputError
-from weft.core.registry import convert, did_you_mean
+from weft.core.registry import convert, wrong_name
 from weft.core.settings import (
     Option,
     Positive,
@@ -241,9 +241,7 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
     """
     wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:
-        raise InputError(
-            f"hardware has no {wrong!r}{did_you_mean(wrong, NAMES)}; there are {', '.join(NAMES)}"
-        )
+        raise InputError(wrong_name("hardware has no", wrong, NAMES, "there are"))
     values = {name: _entries(value) for name, value in given.items() if value not in (None, (), [])}
     lanes, control = (
         {field: values.pop(key) for key, field in of.items() if key in values}

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.core.settings import Number, Option
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients
@@ -49,10 +49,7 @@ _COEFFICIENTS = [each.name for each in fields(PenaltyModel)]
 def _known(given: dict[str, float]) -> dict[str, float]:
     for name in given:
         if name not in _COEFFICIENTS:
-            raise ValueError(
-                f"unknown coefficient {name!r}{did_you_mean(name, _COEFFICIENTS)}; expected one of "
-                f"{', '.join(_COEFFICIENTS)}"
-            )
+            raise ValueError(wrong_name("unknown coefficient", name, _COEFFICIENTS))
     return given
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from weft.core.arguments import shown
 from weft.core.errors import InputError
 from weft.core.files import each_text, file_exists, parse_toml, read_text, renamed_spec
-from weft.core.registry import did_you_mean, in_words
+from weft.core.registry import in_words, wrong_name
 from weft.core.settings import settings
 from weft.core.toml_lines import KeyPath, line_of
 from weft.fabrics.faults import Faults
@@ -126,10 +126,7 @@ def _explain(root: type[BaseModel], error: Any, path: KeyPath, flags: bool) -> s
     keys = list(_model(root, tuple(table)).model_fields)
     where = _name(tuple(table))
     if error["type"] == "extra_forbidden":
-        return (
-            f"{where}unknown key {key!r}{did_you_mean(str(key), keys)}; "
-            f"expected one of {', '.join(keys)}"
-        )
+        return wrong_name(f"{where}unknown key", key, keys)
     if error["type"] == "missing":
         return f"{where}the key {key!r} is missing"
     value = error["input"]

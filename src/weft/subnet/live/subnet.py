@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.files import write_text
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.routing.opensm.lfts import read_lfts
@@ -122,10 +122,7 @@ def live(
         # Without a file OpenSM routes by minhop, but reports the engine "file".
         raise InputError("OpenSM's engine file loads tables; specify routes or tables for it")
     if engine not in ENGINES:
-        raise InputError(
-            f"OpenSM has no routing engine {engine!r}{did_you_mean(engine, ENGINES)}; it has "
-            f"{', '.join(ENGINES)}"
-        )
+        raise InputError(wrong_name("OpenSM has no routing engine", engine, ENGINES, "it has"))
     check_limit(timeout_s)
     forwarding = int(np.count_nonzero(fabric.forwards)) - fabric.num_switches
     if forwarding:

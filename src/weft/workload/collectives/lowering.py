@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
-from weft.core.registry import Entry, convert, did_you_mean
+from weft.core.registry import Entry, convert, did_you_mean, wrong_name
 from weft.core.units import MAX_BYTES, Bytes, Nanoseconds
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives.blocks import is_power_of_two
@@ -327,10 +327,7 @@ def _entry(kind: Collective, name: str) -> Entry:
     full = f"{kind.name}-{name}"
     if full not in collective:
         known = algorithms(kind.name)
-        raise InputError(
-            f"{kind.name} has no algorithm {name!r}{did_you_mean(name, known)}; "
-            f"it has {', '.join(known)}"
-        )
+        raise InputError(wrong_name(f"{kind.name} has no algorithm", name, known, "it has"))
     return collective[full]
 
 

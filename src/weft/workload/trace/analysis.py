@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.core.registry import did_you_mean
+from weft.core.registry import did_you_mean, wrong_name
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import FilePosition, TraceError
 from weft.workload.trace.keywords import FUNCTIONS, PEER, SCOPE_FUNCTIONS
@@ -334,6 +334,6 @@ class _Analysis:
             )
         if axis not in axes:
             raise TraceError(
-                f"{scope} has no axis {axis!r}{did_you_mean(axis, axes)}; it has {', '.join(axes)}",
+                wrong_name(f"{scope} has no axis", axis, axes, "it has"),
                 at,
             )

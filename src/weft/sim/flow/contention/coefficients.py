@@ -34,7 +34,7 @@ from typing import NamedTuple
 from weft.core.arguments import finite_number
 from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text, write_text
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.kernels.flow.contention_steps import Coefficients
 
 #: Largest coefficient, far above that of any network. Products with degrees of graphs stay finite.
@@ -150,8 +150,7 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
         if name not in (_BANDWIDTH, *_TABLES):
             expected = (_BANDWIDTH, *_TABLES)
             raise InputError(
-                f"unknown entry {name!r}{did_you_mean(name, expected)}; expected "
-                f"{', '.join(expected)}",
+                wrong_name("unknown entry", name, expected, "expected"),
                 file=path,
             )
     if not any(name in entries for name in (_BANDWIDTH, "coefficients")):
@@ -180,8 +179,7 @@ def _table(
     for name in values:
         if name not in names:
             raise InputError(
-                f"{table}: unknown coefficient {name!r}{did_you_mean(name, names)}; expected "
-                f"one or more of {', '.join(names)}",
+                wrong_name(f"{table}: unknown coefficient", name, names, "expected one or more of"),
                 file=path,
             )
     return {name: _number(value, name, path) for name, value in values.items()}
