@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.cli.common import table_width
 from weft.cli.machine_output import emit
 from weft.core.settings import settings
 from weft.sim.methods import CHOOSING
@@ -331,14 +332,14 @@ def _table(
     need = {name: max(map(len, (_SHOWN[name][0], *texts))) for name, texts in cells.items()}
     left_out = []
     for name in _DISPENSABLE:
-        if _width(need) > out.width and name in need:
+        if table_width(need.values()) > out.width and name in need:
             left_out.append((name, need.pop(name)))
     # Removing a wide column last may have made room for narrower ones removed before it.
     for name, width in reversed(left_out):
-        if _width({**need, name: width}) <= out.width:
+        if table_width([*need.values(), width]) <= out.width:
             need[name] = width
     need = {name: need[name] for name in kept if name in need}
-    fits = _width(need) <= out.width
+    fits = table_width(need.values()) <= out.width
     table = Table(title=title, title_justify="left")
     for name, width in need.items():
         left = name in _LEFT
@@ -352,8 +353,3 @@ def _table(
     for at in range(len(rows)):
         table.add_row(*(escape(cells[name][at]) for name in need))
     out.print(table)
-
-
-def _width(need: Mapping[str, int]) -> int:
-    """Return the width of a table: each column has a space on both sides and a vertical rule."""
-    return 1 + sum(width + 3 for width in need.values())

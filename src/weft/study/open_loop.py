@@ -30,6 +30,7 @@ from weft.study.checks import seeded as with_usual_seeds
 from weft.study.experiment.run import FabricCache
 from weft.study.experiment.spec import (
     RUN,
+    TABLES,
     AdapterPart,
     HardwarePart,
     Head,
@@ -41,7 +42,6 @@ from weft.study.experiment.spec import (
 from weft.workload.patterns import pattern as patterns
 
 _RUN = [item for item in RUN if item.field not in OWN]
-_TABLES = ("hardware", "router", "adapter")
 
 
 #: What `as_loads` takes.
@@ -165,7 +165,7 @@ class OpenLoopKeys(OpenLoopRuns):
         }  # fmt: skip
         given |= {
             item.field: getattr(self, item.field).instance
-            for item in settings(RunSettings) if item.field in _TABLES and item.of(level)
+            for item in settings(RunSettings) if item.field in TABLES and item.of(level)
         }  # fmt: skip
         if level == "flow":
             (given["sharing"],) = self.sharing
