@@ -132,6 +132,14 @@ def test_copies_are_equal_and_equally_frozen(kind: type) -> None:
         assert same(original, again(original)), label
 
 
+def test_kernels_get_the_arrays_of_a_copy() -> None:
+    graph = weft.fabric(TREE).graph
+    addresses = graph.parts.block.tolist()
+    again = copy.deepcopy(graph)
+    assert "parts" not in vars(again)
+    assert again.parts.block.tolist() != addresses
+
+
 class Odd(FrozenArrays):
     def __init__(self) -> None:
         self.fixed, self.free = read_only(np.arange(3)), np.arange(3)

@@ -135,7 +135,7 @@ def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
     graph, vls = fabric.graph, routes.num_vls
     options = {"management": True} if management else {}
     first_bit, bits, used = dependencies(fabric, routes, **options)
-    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
+    arguments = (graph.parts, vls, first_bit, bits, used)
     count = list_dependencies(*arguments, *np.zeros((2, 0), dtype=np.int32))
     tails, heads = np.empty((2, count), dtype=np.int32)
     assert list_dependencies(*arguments, tails, heads) == count

@@ -36,9 +36,7 @@ def test_up_down_distances_agree_with_the_definition(seed: int) -> None:
         hops = np.empty(graph.num_rows, dtype=hop_type)
         down = np.empty(graph.num_rows, dtype=np.uint8)
         queue = np.empty(graph.num_rows, dtype=np.int32)
-        count = updown(
-            graph.edge_offset, graph.edge_row, edge_up, goal, sizes[goal], hops, down, queue
-        )
+        count = updown(graph.parts, edge_up, goal, sizes[goal], hops, down, queue)
         result = plain.legal_distances(fabric, up, int(graph.row_node[goal]))
         assert count == len(result)
         for row in queue[:count]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from weft.core.arguments import need_memory
 from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics.arrays import FabricArrays
+from weft.kernels.graph import Graph
+from weft.kernels.parts import parts
 from weft.kernels.routing.distances import bfs_many
 
 
@@ -46,6 +49,11 @@ class SwitchGraph(FrozenArrays):
     edge_row: NDArray[np.int32]
     edge_link: NDArray[np.int32]
     edge_port: NDArray[np.int32]
+
+    def __getstate__(self) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        values, fixed = super().__getstate__()
+        values.pop("parts", None)  # addresses
+        return values, fixed
 
     @cached_property
     def num_rows(self) -> int:
@@ -82,6 +90,23 @@ class SwitchGraph(FrozenArrays):
         """Row at the tail of each edge, int32 [edges]."""
         rows = np.arange(self.num_rows, dtype=np.int32)
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
+
+    @cached_property
+    def edge_back(self) -> NDArray[np.int32]:
+        """Reverse edge of each edge, which is on the same cable, int32 [edges]."""
+        return read_only(self.edge_of_link[self.edge_link ^ 1])
+
+    @cached_property
+    def first_dependency(self) -> NDArray[np.int64]:
+        """Index of the first dependency of each edge on one that follows it, int64 [edges + 1]."""
+        first = np.zeros(len(self.edge_row) + 1, dtype=np.int64)
+        np.cumsum(np.diff(self.edge_offset)[self.edge_row], out=first[1:])
+        return read_only(first)
+
+    @cached_property
+    def parts(self) -> Any:
+        """The arrays that kernels take as one `Graph`."""
+        return parts(Graph(*(getattr(self, name) for name in Graph._fields)))
 
     @cached_property
     def components(self) -> NDArray[np.int32]:

@@ -13,6 +13,8 @@ from llvmlite.binding import Linkage
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
+from weft.kernels.inference import KernelFlags
+
 
 class _NoEngine:
     """Stands for the engine that runs machine code, where there is none."""
@@ -70,6 +72,10 @@ class _Pipeline(Compiler):  # type: ignore[misc]
     """Numba's compiler with a library of another class."""
 
     library_class: type[JITCodeLibrary]
+
+    def __init__(self, *arguments: Any):
+        *others, flags, local_types = arguments
+        super().__init__(*others, KernelFlags(flags), local_types)
 
     def define_pipelines(self) -> Any:
         """Return Numba's pipelines."""

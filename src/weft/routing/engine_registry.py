@@ -198,8 +198,7 @@ def fill_balanced(
     # One flow weighs more than all pairs of hosts on a link.
     weight = max(1, fabric.num_hosts) ** 2
     balanced_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
-        graph.row_base, graph.slot_edge, _part_sizes(fabric),
+        graph.parts, *_order(edge_up), _edge_cost(fabric), _part_sizes(fabric),
         sources if flows is None else flows * weight + sources, offset, listed,
         destination_ports(fabric), fabric.num_endpoints, lmc, passes,
         int(np.iinfo(table.dtype).max), load, table,
@@ -234,11 +233,9 @@ def _lower_peaks(
     load: NDArray[np.int64],
     edge_up: NDArray[np.uint8] | None,
 ) -> None:
-    graph = fabric.graph
     lower_peaks(
-        graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
-        graph.edge_tail, graph.row_base, graph.slot_edge, _part_sizes(fabric),
-        sources, offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
+        fabric.graph.parts, *_order(edge_up), _edge_cost(fabric), _part_sizes(fabric), sources,
+        offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
     )  # fmt: skip
 
 
@@ -259,8 +256,8 @@ def edge_loads(
     loads = np.zeros(fabric.num_links, dtype=np.int64)
     all_to_all_table_loads(
         read_only(table.view()), lids, graph.destination_row[lids >> lmc],
-        graph.destination_link[lids >> lmc], graph.row_base, graph.row_link, graph.link_row,
-        row_sources(fabric), int(np.iinfo(table.dtype).max), loads,
+        graph.destination_link[lids >> lmc], graph.parts, row_sources(fabric),
+        int(np.iinfo(table.dtype).max), loads,
     )  # fmt: skip
     return loads[graph.edge_link]
 
@@ -310,8 +307,7 @@ def fill_counted(
     """
     graph = fabric.graph
     counted_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, graph.row_base, graph.slot_edge,
-        row_system(fabric), *opensm_targets(fabric), fabric.num_endpoints, lmc,
+        graph.parts, row_system(fabric), *opensm_targets(fabric), fabric.num_endpoints, lmc,
         int(np.iinfo(table.dtype).max),
         np.zeros(len(graph.edge_row), dtype=np.int64) if behind is None else behind, table,
     )  # fmt: skip

@@ -87,21 +87,6 @@ def assign_lanes(
     return paths.service_levels(lanes), used
 
 
-def waits(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the index of each edge's first dependency, int64 [edges + 1]."""
-    graph = fabric.graph
-    first = np.zeros(len(graph.edge_row) + 1, dtype=np.int64)
-    np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=first[1:])
-    return first
-
-
-def edges_back(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the reverse edge of each edge, which is on the same cable, int32 [edges]."""
-    graph = fabric.graph
-    back: NDArray[np.int32] = graph.edge_of_link[graph.edge_link ^ 1]
-    return back
-
-
 @dataclass(frozen=True)
 class TablePaths:
     """The paths of a table that need lanes; LIDs with equal paths are included once."""
@@ -161,10 +146,7 @@ class TablePaths:
         edges = len(graph.edge_row)
         lanes = np.zeros((len(self.lines), graph.num_rows), dtype=np.uint8)
         order = np.empty(edges, dtype=np.int32)
-        left = order_edges(
-            self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
-            graph.edge_row, waits(self.fabric), self.counts, order,
-        )  # fmt: skip
+        left = order_edges(self.table, self.lines, graph.parts, self.counts, order)
         position = np.tile(order, (MOST_LANES, 1))
         if left == 0:
             return lanes, position[:1]
@@ -206,10 +188,8 @@ class TablePaths:
     ) -> int:
         graph = self.fabric.graph
         work: int = fit_paths(
-            self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
-            graph.edge_row, graph.edge_tail, edges_back(self.fabric), waits(self.fabric),
-            self.counts, groups.copy(), int(groups.max(initial=0)) + 1, MOST_LANES, max_work,
-            enough, position, lanes,
+            self.table, self.lines, graph.parts, self.counts, groups.copy(),
+            int(groups.max(initial=0)) + 1, MOST_LANES, max_work, enough, position, lanes,
         )  # fmt: skip
         if work == CIRCLE:
             raise InputError("the tables have a forwarding loop; no lane assignment can help")

@@ -73,17 +73,13 @@ def lower(
     sl = np.full(shape, levels[0] if len(levels) and not routes.sl.ndim else 255, dtype=np.uint8)
     no_path = int(np.iinfo(table.dtype).max)
     path, row = colour_paths(
-        order, source, destination, routes.offset, routes.edge, levels,
-        graph.destination_row, graph.edge_tail, graph.edge_port, destination_ports(fabric),
-        lmc, no_path, table, sl, offset,
+        order, source, destination, routes.offset, routes.edge, levels, graph.parts,
+        destination_ports(fabric), lmc, no_path, table, sl, offset,
     )  # fmt: skip
     if path >= 0:
         raise NotApplicable(_conflict(fabric, routes, table, lmc, int(path), int(row)))
     used = np.unique(destination)
-    extend_rows(
-        used, lmc, graph.destination_row, destination_ports(fabric), graph.edge_offset,
-        graph.edge_row, graph.edge_port, graph.edge_of_link[graph.edge_link ^ 1], no_path, table,
-    )  # fmt: skip
+    extend_rows(used, lmc, graph.parts, destination_ports(fabric), no_path, table)
     rest = np.setdiff1d(np.arange(fabric.num_destinations), used)
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=rest)
     if routes.sl.ndim:

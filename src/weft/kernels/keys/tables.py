@@ -6,12 +6,11 @@ from weft.kernels.cache import njit
 
 
 @njit(cache=True)
-def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, taken, chosen):
+def give_offsets(destination, offset, edge, graph, lmc, table, taken, chosen):
     """Give each flow the first LID offset from 1 whose entries allow its path, and set the entries.
 
     - `destination`, int32 [flows]: number of the destination of each flow.
     - `offset`, `edge`: int64 [flows + 1] and int32: edges of the path of each flow.
-    - `edge_tail`, `edge_port`: as in `weft.fabrics.graph.SwitchGraph`.
     - `table` [destinations << lmc, rows], changed: output ports, as in
       `weft.routing.routes.TableRoutes`.
     - `taken`, bool, same shape as `table`, changed: entries that the path of a flow has set.
@@ -19,6 +18,7 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
 
     Returns the first flow for which no offset is left, or -1. All such flows get offset -1.
     """
+    edge_tail, edge_port = graph.edge_tail, graph.edge_port
     left = -1
     for flow in range(len(destination)):
         chosen[flow] = 0

@@ -7,9 +7,7 @@ from weft.kernels.routes.walk import consumes
 
 
 @njit(cache=True)
-def all_to_all_table_loads(
-    table, lids, lid_row, lid_link, row_base, row_link, link_row, row_sources, no_path, loads,
-):  # fmt: skip
+def all_to_all_table_loads(table, lids, lid_row, lid_link, graph, row_sources, no_path, loads):
     """Add the flows of all hosts to every listed LID to the loads.
 
     Links from hosts to rows are left out: their loads do not depend on the routes.
@@ -18,13 +16,13 @@ def all_to_all_table_loads(
     - `lids`, int32: LIDs, as indices in the table.
     - `lid_row`, `lid_link`, int32 [len(lids)]: destination_row and destination_link of each LID.
       The LID's host is one of the hosts that send through that row, and sends nothing to itself.
-    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `row_sources`, int64 [rows]: number of hosts that send through each row.
     - `no_path`: the port that means "no path".
     - `loads`, int64 [links]: flows on each link, changed in place.
 
     Returns the number of flows that are not delivered.
     """
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     rows = len(row_base) - 1
     following = np.empty(rows, dtype=np.int32)
     by_link = np.empty(rows, dtype=np.int32)

@@ -30,8 +30,9 @@ def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
 
 
 @njit(cache=True, inline="always")
-def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits):
+def set_dependency(before, channel, graph, vls, first_bit, bits):
     """Set the dependency of channel `before` on `channel`, which leaves the head of `before`."""
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     head = edge_row[before // vls]
     first = np.int64(edge_offset[head])
     degree = edge_offset[head + 1] - first
@@ -41,9 +42,8 @@ def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits)
 
 @njit(cache=True)
 def table_dependencies(
-    table, lids, row_base, row_link, edge_of_link, edge_offset, edge_row, edge_port_in, start_row,
-    start_port, start_sender, sl, lmc, no_path, vl_tables, vl_index, vl_base, vl_ports, vls,
-    first_bit, bits, used,
+    table, lids, graph, edge_port_in, start_row, start_port, start_sender, sl, lmc, no_path,
+    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used,
 ):  # fmt: skip
     """Set the dependencies of the paths from each start to each listed LID.
 
@@ -53,8 +53,6 @@ def table_dependencies(
     - `table`, `lmc`, `no_path`: uint8 or uint16 [all lids, rows], its LID mask control, and the
       port that means "no path".
     - `lids`, int32: LIDs, as indices in the table.
-    - `row_base`, `row_link`, `edge_of_link`, `edge_offset`, `edge_row`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
     - `start_row`, `start_port`, `start_sender`, int32 [starts]: row, port by which packets enter
       the row, and endpoint that sends these packets, -1 if several endpoints do. An endpoint sends
@@ -64,6 +62,8 @@ def table_dependencies(
     - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see the
       module; bits and used are changed in place.
     """
+    row_base, row_link, edge_of_link = graph.row_base, graph.row_link, graph.edge_of_link
+    edge_row = graph.edge_row
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
     per_row = sl.shape[0] > 1
@@ -93,7 +93,7 @@ def table_dependencies(
                 channel = np.int64(edge) * vls + lane
                 used[channel] = 1
                 if before >= 0:
-                    set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits)
+                    set_dependency(before, channel, graph, vls, first_bit, bits)
                 if seen[channel] == mark:
                     break
                 seen[channel] = mark
@@ -105,18 +105,18 @@ def table_dependencies(
 
 @njit(cache=True)
 def candidate_dependencies(
-    set_id, set_offset, set_edge, set_lane, targets, edge_offset, edge_row, source_rows, lane, vls,
-    first_bit, bits, used,
+    set_id, set_offset, set_edge, set_lane, targets, graph, source_rows, lane, vls, first_bit, bits,
+    used,
 ):  # fmt: skip
     """Set the dependencies of all paths that the candidate sets allow from the source rows.
 
     - `set_id`, `set_offset`, `set_edge`, `set_lane`: attributes of
       `weft.routing.routes.CandidateRoutes`.
     - `targets`, `source_rows`, int32: rows that paths lead to, and rows at which paths begin.
-    - `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `lane`: VL of all edges if set_lane is empty.
     - `vls`, `first_bit`, `bits`, `used`: see the module; bits and used are changed in place.
     """
+    edge_offset = graph.edge_offset
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
@@ -131,21 +131,22 @@ def candidate_dependencies(
                 order[count] = row
                 count += 1
         follow_sets(
-            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, edge_offset,
-            edge_row, lane, vls, first_bit, bits, used,
+            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
+            first_bit, bits, used,
         )  # fmt: skip
 
 
 @njit(cache=True)
 def follow_sets(
-    line, g, order, count, state, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls,
-    first_bit, bits, used,
+    line, g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits,
+    used,
 ):  # fmt: skip
     """Set the dependencies of all paths over the sets of one target from the rows order[:count].
 
     line[row] is the row's set, -1 where paths end; they also end at row g. state, uint8 [rows],
     must be 1 for the rows order[:count], else 0. For other arguments see `candidate_dependencies`.
     """
+    edge_row = graph.edge_row
     at = 0
     while at < count:
         row = order[at]
@@ -163,38 +164,37 @@ def follow_sets(
                 count += 1
             if other != g and line[other] >= 0:
                 set_dependencies(
-                    channel, line[other], set_offset, set_edge, set_lane, edge_offset, edge_row,
-                    lane, vls, first_bit, bits,
+                    channel, line[other], set_offset, set_edge, set_lane, graph, lane, vls,
+                    first_bit, bits,
                 )  # fmt: skip
 
 
 @njit(cache=True)
 def set_dependencies(
-    channel, choice, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit,
-    bits,
-):  # fmt: skip
+    channel, choice, set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits
+):
     """Set a channel's dependencies on the channels of the set `choice`, which leave its head."""
     for j in range(set_offset[choice], set_offset[choice + 1]):
         following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)
-        set_dependency(channel, following, edge_offset, edge_row, vls, first_bit, bits)
+        set_dependency(channel, following, graph, vls, first_bit, bits)
 
 
 @njit(cache=True)
-def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
+def strip_acyclic(graph, vls, first_bit, bits, used):
     """Remove channels on which no remaining channel depends, as long as there are any.
 
-    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `vls`, `first_bit`,
-    `bits`, `used`: see the module.
+    `vls`, `first_bit`, `bits`, `used`: see the module.
 
     Returns uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
     graph is acyclic.
     """
+    edge_row = graph.edge_row
     channels = len(edge_row) * vls
     waiting = np.zeros(channels, dtype=np.int32)
     queue = np.empty(channels, dtype=np.int32)
     for channel in range(channels):
         if used[channel]:
-            _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, 1, queue, 0)
+            _visit(channel, graph, vls, first_bit, bits, waiting, 1, queue, 0)
     tail = 0
     stays = np.zeros(channels, dtype=np.uint8)
     for channel in range(channels):
@@ -209,14 +209,13 @@ def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
         channel = queue[head]
         head += 1
         stays[channel] = 0
-        tail = _visit(
-            channel, edge_offset, edge_row, vls, first_bit, bits, waiting, -1, queue, tail
-        )
+        tail = _visit(channel, graph, vls, first_bit, bits, waiting, -1, queue, tail)
     return stays
 
 
 @njit(cache=True)
-def _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, change, queue, tail):
+def _visit(channel, graph, vls, first_bit, bits, waiting, change, queue, tail):
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     edge = channel // vls
     head_row = edge_row[edge]
     first = edge_offset[head_row]
@@ -234,15 +233,16 @@ def _visit(channel, edge_offset, edge_row, vls, first_bit, bits, waiting, change
 
 
 @njit(cache=True)
-def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, heads):
+def list_dependencies(graph, vls, first_bit, bits, keep, tails, heads):
     """List the dependencies among the kept channels.
 
-    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `vls`, `first_bit`,
-    `bits`: see the module. `keep`, uint8 [edges * vls]: 1 for the channels to list. `tails`,
-    `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on ``heads[i]``.
+    `vls`, `first_bit`, `bits`: see the module. `keep`, uint8 [edges * vls]: 1 for the channels to
+    list. `tails`, `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on
+    ``heads[i]``.
 
     Returns the number of dependencies, including those for which there is no room.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     count = 0
     for channel in range(len(keep)):
         if not keep[channel]:

@@ -170,8 +170,8 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
 
 @njit(cache=True)
 def phase_dependencies(
-    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct, edge_offset, edge_row,
-    source_rows, lane, vls, first_bit, bits, used,
+    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct, graph, source_rows,
+    lane, vls, first_bit, bits, used,
 ):  # fmt: skip
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
@@ -182,12 +182,12 @@ def phase_dependencies(
 
     - `set_id`, `set_offset`, `set_edge`, `set_lane`, `via`, `via_set`, `turn_set`, `direct`:
       attributes of `weft.routing.routes.CandidateRoutes`.
-    - `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `source_rows`, int32: rows that send and receive.
     - `lane`: VL of all edges if set_lane is empty.
     - `vls`, `first_bit`, `bits`, `used`: see `weft.kernels.routes.dependencies`; bits and used are
       changed in place.
     """
+    edge_row = graph.edge_row
     rows = len(via)
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
@@ -206,8 +206,8 @@ def phase_dependencies(
     if len(turn_set):
         starts = np.flatnonzero(via >= 0).astype(np.int32)
         _turn_dependencies(
-            set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, edge_offset, edge_row,
-            source_rows, lane, vls, first_bit, bits, used,
+            set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, graph, source_rows,
+            lane, vls, first_bit, bits, used,
         )  # fmt: skip
     for v in range(len(via_set)):
         # Packets via v need two other intermediates, one of the source and one of the destination.
@@ -226,8 +226,8 @@ def phase_dependencies(
                 count += 1
         sources = count
         follow_sets(
-            line, -1, order, count, state, set_offset, set_edge, set_lane, edge_offset, edge_row,
-            lane, vls, first_bit, bits, used,
+            line, -1, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
+            first_bit, bits, used,
         )  # fmt: skip
         _spread_origins(line, order[:sources].copy(), set_offset, set_edge, edge_row, origin)
         for row in range(rows):
@@ -255,8 +255,8 @@ def phase_dependencies(
                 order[count] = row
                 count += 1
         follow_sets(
-            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, edge_offset,
-            edge_row, lane, vls, first_bit, bits, used,
+            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
+            first_bit, bits, used,
         )  # fmt: skip
     for channel in range(len(channel_origin)):
         if channel_origin[channel] == NOWHERE:
@@ -266,21 +266,22 @@ def phase_dependencies(
             g = source_rows[t]
             if set_id[g, row] >= 0 and _may_continue(channel_origin[channel], via[row], via[g]):
                 set_dependencies(
-                    channel, set_id[g, row], set_offset, set_edge, set_lane, edge_offset,
-                    edge_row, lane, vls, first_bit, bits,
+                    channel, set_id[g, row], set_offset, set_edge, set_lane, graph, lane, vls,
+                    first_bit, bits,
                 )  # fmt: skip
 
 
 @njit(cache=True)
 def _turn_dependencies(
-    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, edge_offset, edge_row,
-    source_rows, lane, vls, first_bit, bits, used,
+    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, graph, source_rows, lane, vls,
+    first_bit, bits, used,
 ):  # fmt: skip
     """Set the dependencies of the channels of `turn_set`, taken by every row of an intermediate.
 
     Parameters are those of `phase_dependencies`.
     """
-    rest = (set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit, bits)
+    edge_row = graph.edge_row
+    rest = (set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits)
     for t in range(len(source_rows)):
         g = source_rows[t]
         for row in range(len(via)):

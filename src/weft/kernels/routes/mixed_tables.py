@@ -6,8 +6,6 @@ lids
     int32: LIDs of adapter ports, as indices in the tables.
 lmc
     LID mask control of the tables.
-row_base, row_link, slot_edge, edge_offset, edge_row, destination_link
-    Attributes of `weft.fabrics.graph.SwitchGraph`.
 start_row
     int32: rows at which packets enter.
 """
@@ -23,8 +21,9 @@ DELIVERED = -2
 
 
 @njit(cache=True, inline="always")
-def next_edge(port, row, goal_link, row_base, row_link, slot_edge):
+def next_edge(port, row, goal_link, graph):
     """Return the edge by which a packet leaves a row, `LOST` or `DELIVERED`."""
+    row_base, row_link, slot_edge = graph.row_base, graph.row_link, graph.slot_edge
     slot = row_base[row] + np.int64(port)
     if slot >= row_base[row + 1]:
         return LOST
@@ -34,10 +33,7 @@ def next_edge(port, row, goal_link, row_base, row_link, slot_edge):
 
 
 @njit(cache=True)
-def mixed_dependencies(
-    before, after, lids, lmc, row_base, row_link, slot_edge, edge_offset, edge_row,
-    destination_link, start_row, first_bit, bits, used,
-):  # fmt: skip
+def mixed_dependencies(before, after, lids, lmc, graph, start_row, first_bit, bits, used):
     """Set the dependencies of all paths on which each row has its entry of either table.
 
     `before`, `after`, uint8 or uint16 [all lids, rows]: output ports; other ports than those of a
@@ -47,6 +43,7 @@ def mixed_dependencies(
 
     Returns the number of entries of rows on these paths that lose packets.
     """
+    row_base, edge_row, destination_link = graph.row_base, graph.edge_row, graph.destination_link
     rows = len(row_base) - 1
     reached = np.full(rows, -1, dtype=np.int64)
     queue = np.empty(rows, dtype=np.int64)
@@ -56,8 +53,8 @@ def mixed_dependencies(
         lid = lids[i]
         goal = destination_link[lid >> lmc]
         for row in range(rows):
-            choice[row, 0] = next_edge(before[lid, row], row, goal, row_base, row_link, slot_edge)
-            choice[row, 1] = next_edge(after[lid, row], row, goal, row_base, row_link, slot_edge)
+            choice[row, 0] = next_edge(before[lid, row], row, goal, graph)
+            choice[row, 1] = next_edge(after[lid, row], row, goal, graph)
         count = 0
         for s in range(len(start_row)):
             reached[start_row[s]] = i
@@ -83,15 +80,14 @@ def mixed_dependencies(
                 for m in range(2):
                     following = choice[head, m]
                     if following >= 0:
-                        set_dependency(edge, following, edge_offset, edge_row, 1, first_bit, bits)
+                        set_dependency(edge, following, graph, 1, first_bit, bits)
     return lost
 
 
 @njit(cache=True)
-def mark_used(
-    table, lids, lmc, row_base, row_link, slot_edge, edge_row, destination_link, start_row, used
-):
+def mark_used(table, lids, lmc, graph, start_row, used):
     """Set used[lid, row], uint8 [all lids, rows], to 1 for each entry on a path to a listed LID."""
+    edge_row, destination_link = graph.edge_row, graph.destination_link
     for i in range(len(lids)):
         lid = lids[i]
         goal = destination_link[lid >> lmc]
@@ -99,7 +95,7 @@ def mark_used(
             row = np.int64(start_row[s])
             while used[lid, row] == 0:
                 used[lid, row] = 1
-                edge = next_edge(table[lid, row], row, goal, row_base, row_link, slot_edge)
+                edge = next_edge(table[lid, row], row, goal, graph)
                 if edge < 0:
                     break
                 row = np.int64(edge_row[edge])

@@ -73,16 +73,15 @@ def residue(limbs, modulus):
 
 @njit(cache=True, nogil=True)
 def hashed_counts(
-    set_id, set_offset, set_edge, edge_row, target_row, endpoint_out, link_row, group_offset,
-    group_flow, sources, destinations, bin_of, hashing, key, source_code, destination_code,
-    qp_code, epoch_code, row_mask, row_rotation, counts, unrouted,
+    set_id, set_offset, set_edge, graph, endpoint_out, group_offset, group_flow, sources,
+    destinations, bin_of, hashing, key, source_code, destination_code, qp_code, epoch_code,
+    row_mask, row_rotation, counts, unrouted,
 ):  # fmt: skip
     """Walk every (flow, QP, epoch) once and count the edges on its path.
 
     - `set_id`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
-    - `edge_row`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `target_row`, `endpoint_out`, int32 [destinations]: destination_row of `SwitchGraph`, and the
-      link from the endpoint to that row, -1 if the endpoint is a row.
+    - `endpoint_out`, int32 [destinations]: the link from the endpoint to its row, -1 if the
+      endpoint is a row.
     - `group_offset`, `group_flow`: int64 and int32, CSR over rows: the flows to the destinations of
       each row.
     - `sources`, `destinations`, int32 [flows]: endpoints.
@@ -102,6 +101,7 @@ def hashed_counts(
     cannot be numbered (NUMBERED only), or `STUCK` and a flow whose path leads into a dead end or a
     loop of the candidates.
     """
+    edge_row, target_row, link_row = graph.edge_row, graph.destination_row, graph.link_row
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
     num_paths = np.full(rows, -1, dtype=np.int64)

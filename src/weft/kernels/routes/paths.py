@@ -10,15 +10,15 @@ BROKEN = 1
 
 
 @njit(cache=True)
-def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, edge_row):
+def first_broken_path(pair, offset, edge, endpoints, graph):
     """Find the first path that does not lead from its source's row to its destination's row.
 
     `pair`, `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`. `endpoints`: number of
-    host endpoints. `endpoint_row`, `edge_tail`, `edge_row`: destination_row, edge_tail and edge_row
-    of `weft.fabrics.graph.SwitchGraph`.
+    host endpoints.
 
     Returns (-1, `SOUND`), or the index of the path and `BROKEN`.
     """
+    endpoint_row, edge_tail, edge_row = graph.destination_row, graph.edge_tail, graph.edge_row
     if offset[0] != 0 or offset[len(pair)] != len(edge):
         return 0, BROKEN
     for i in range(len(pair)):
@@ -55,19 +55,19 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
 
 @njit(cache=True)
 def path_dependencies(
-    start_row, start_port, level, offset, edge, edge_offset, edge_row, edge_port, edge_port_in,
-    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used,
+    start_row, start_port, level, offset, edge, graph, edge_port_in, vl_tables, vl_index, vl_base,
+    vl_ports, vls, first_bit, bits, used,
 ):  # fmt: skip
     """Set the dependencies of the paths.
 
     - `start_row`, `start_port`, `level`, int32, int32 and uint8 [paths]: first row, port by which
       packets enter this row (0 if they start at the row), service level.
     - `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`.
-    - `edge_offset`, `edge_row`, `edge_port`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
     - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see
       `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """
+    edge_row, edge_port = graph.edge_row, graph.edge_port
     for i in range(len(start_row)):
         row = start_row[i]
         port_in = start_port[i]
@@ -80,16 +80,14 @@ def path_dependencies(
             channel = np.int64(e) * vls + lane
             used[channel] = 1
             if before >= 0:
-                set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits)
+                set_dependency(before, channel, graph, vls, first_bit, bits)
             before = channel
             row = edge_row[e]
             port_in = edge_port_in[e]
 
 
 @njit(cache=True)
-def reversed_paths(
-    table, endpoint_row, row_base, slot_edge, edge_row, edge_link, edge_of_link, offset, edges
-):
+def reversed_paths(table, endpoint_row, graph, offset, edges):
     """Fill the reverse of the paths that tables give from every endpoint to every other.
 
     The path from s to d is the table's path from d to s (in table[s]), with each cable in the other
@@ -97,14 +95,14 @@ def reversed_paths(
 
     - `table`, uint8 or uint16 [endpoints or more, rows]: output ports.
     - `endpoint_row`, int32 [endpoints]: row of each endpoint.
-    - `row_base`, `slot_edge`, `edge_row`, `edge_link`, `edge_of_link`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `offset`, int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the start of each path
       in `edges`. Paths are ordered by source, then by destination.
     - `edges`, int32: filled with the edges of all paths; if it is empty, only `offset` is filled.
 
     Returns the number of edges of all paths.
     """
+    row_base, slot_edge = graph.row_base, graph.slot_edge
+    edge_row, edge_back = graph.edge_row, graph.edge_back
     at = np.int64(0)
     number = 0
     for s in range(len(endpoint_row)):
@@ -118,7 +116,7 @@ def reversed_paths(
                 e = slot_edge[row_base[row] + line[row]]
                 if len(edges):
                     # The last cable of the table's path is the first of the reversed one.
-                    edges[offset[number + 1] - 1 - count] = edge_of_link[edge_link[e] ^ 1]
+                    edges[offset[number + 1] - 1 - count] = edge_back[e]
                 count += 1
                 row = edge_row[e]
             at += count

@@ -30,36 +30,31 @@ def _append(links, end, more, count):
 
 
 @njit(cache=True)
-def table_routes(
-    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
-    sources, destinations, lids,
-):  # fmt: skip
+def table_routes(table, graph, endpoint_out, no_path, sources, destinations, lids):
     """Return the links of the paths from sources to destinations by forwarding tables.
 
-    `table`, `row_base`, `row_link`, `link_row`, `target_row`, `target_link`, `endpoint_out`,
-    `no_path`: as in `weft.kernels.routes.walk.table_loads`. `sources`, `destinations`, `lids`,
-    int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
+    `table`, `endpoint_out`, `no_path`: as in `weft.kernels.routes.walk.table_loads`. `sources`,
+    `destinations`, `lids`, int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
 
     Returns int64 [flows + 1] and int32, CSR; a flow without a path has no links.
     """
-    longest = len(row_base) + 2
+    longest = len(graph.row_base) + 2
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
     links = np.empty(8 * len(sources) + longest, dtype=np.int32)
     done = 0
     while done < len(sources):
         links = _with_room(links, offset[done], longest)
         done = _fill_paths(
-            table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
-            sources, destinations, lids, done, offset, links, longest,
+            table, graph, endpoint_out, no_path, sources, destinations, lids, done, offset, links,
+            longest,
         )  # fmt: skip
     return offset, links[: offset[done]]
 
 
 @njit(cache=True)
 def _fill_paths(
-    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
-    sources, destinations, lids, first, offset, links, longest,
-):  # fmt: skip
+    table, graph, endpoint_out, no_path, sources, destinations, lids, first, offset, links, longest
+):
     """Fill `offset` and `links` from flow `first` on; return the first flow that may not fit.
 
     This is a separate function because an array that a loop replaces is slow to read in that loop.
@@ -70,8 +65,7 @@ def _fill_paths(
             return pair
         if sources[pair] >= 0 and destinations[pair] >= 0:
             count, outcome = path_links(
-                table, row_base, row_link, link_row, target_row, target_link, endpoint_out,
-                no_path, sources[pair], destinations[pair],
+                table, graph, endpoint_out, no_path, sources[pair], destinations[pair],
                 lids[pair] if len(lids) else destinations[pair], links[end : end + longest],
             )  # fmt: skip
             if outcome == DELIVERED:
@@ -102,12 +96,13 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 
 @njit(cache=True)
-def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
+def _draw_path(line, row, set_offset, set_edge, graph, state, links, count):
     """Append a random path over the sets of a line (see `finish_line`) to `links`.
 
     Return the last row (-1 if the path is too long for `links`), the new random state and the new
     number of links.
     """
+    edge_row, edge_link = graph.edge_row, graph.edge_link
     while line[row] >= 0:
         if count >= len(links) - 1:
             return -1, state, count
@@ -123,14 +118,13 @@ def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, link
 
 @njit(cache=True)
 def drawn_routes(
-    set_id, set_offset, set_edge, via, via_set, direct, edge_row, edge_link, target_row,
-    target_link, endpoint_out, sources, destinations, states,
+    set_id, set_offset, set_edge, via, via_set, direct, graph, endpoint_out, sources, destinations,
+    states,
 ):  # fmt: skip
     """Return the paths of flows if every row chooses a random candidate (an ideal hash).
 
     `set_id`, `set_offset`, `set_edge`, `via`, `via_set`, `direct`: attributes of
-    `weft.routing.routes.CandidateRoutes`. `edge_row`, `edge_link`: attributes of
-    `weft.fabrics.graph.SwitchGraph`. `target_row`, `target_link`, `endpoint_out`: as in
+    `weft.routing.routes.CandidateRoutes`. `endpoint_out`: as in
     `weft.kernels.routes.walk.table_loads`. `sources`, `destinations`, `states`, int32, int32 and
     uint64 [flows]: endpoints, and the initial random state.
 
@@ -138,7 +132,8 @@ def drawn_routes(
     a random intermediate. A flow has both paths if its packets may be sent either way, and neither
     if it is unrouted.
     """
-    sets = (set_offset, set_edge, edge_row, edge_link)
+    target_row, target_link = graph.destination_row, graph.destination_link
+    sets = (set_offset, set_edge, graph)
     vias = len(via_set)
     scratch = np.empty(2 * len(set_id) + 4, dtype=np.int32)
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
@@ -193,8 +188,8 @@ def _drawn(flow, number, seed):
 
 @njit(cache=True)
 def hashed_routes(
-    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, via, via_set, minimal_share, sources, destinations, flow, seed,
+    set_id, set_offset, set_edge, graph, endpoint_out, via, via_set, minimal_share, sources,
+    destinations, flow, seed,
 ):  # fmt: skip
     """Return one path of each flow, chosen at every row by the hash of the flow.
 
@@ -205,6 +200,8 @@ def hashed_routes(
 
     Returns int64 [pairs + 1] and int32, CSR; a pair without a path has no links.
     """
+    edge_row, edge_link, target_row = graph.edge_row, graph.edge_link, graph.destination_row
+    target_link, link_row = graph.destination_link, graph.link_row
     rows = len(set_id)
     vias = len(via_set)
     limit = 2 * rows
@@ -269,8 +266,8 @@ def _put(load, touched, count, edge, share):
 
 @njit(cache=True)
 def split_routes(
-    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, via, via_set, minimal_share, sources, destinations, most,
+    set_id, set_offset, set_edge, graph, endpoint_out, via, via_set, minimal_share, sources,
+    destinations, most,
 ):  # fmt: skip
     """Return the links of flows that are split equally over the candidates of every row.
 
@@ -281,8 +278,7 @@ def split_routes(
 
     - `set_id`, `set_offset`, `set_edge`, `via`, `via_set`: attributes of
       `weft.routing.routes.CandidateRoutes`.
-    - `edge_row`, `edge_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `target_row`, `target_link`, `endpoint_out`: as in `weft.kernels.routes.walk.table_loads`.
+    - `endpoint_out`: as in `weft.kernels.routes.walk.table_loads`.
     - `minimal_share`: share of a flow, 0 to 1, that is sent direct.
     - `sources`, `destinations`, int32 [pairs]: endpoints, -1 to leave a pair out.
     - `most`: largest number of links to return.
@@ -292,6 +288,8 @@ def split_routes(
     pairs for which `most` links are enough; if it is not the number of all pairs, links and shares
     are empty.
     """
+    edge_row, edge_link, target_row = graph.edge_row, graph.edge_link, graph.destination_row
+    target_link, link_row = graph.destination_link, graph.link_row
     rows = len(set_id)
     vias = len(via_set)
     amount = np.zeros(rows, dtype=np.float64)

@@ -7,16 +7,14 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def split_loads(
-    set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, group_offset, group_flow, sources, destinations, weights, loads,
+    set_id, set_offset, set_edge, graph, target_link, endpoint_out, group_offset, group_flow,
+    sources, destinations, weights, loads,
 ):  # fmt: skip
     """Add each flow's weight, split equally over the candidates of every row, to the link loads.
 
     - `set_id`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
-    - `edge_row`, `edge_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `target_row`, `target_link`, `endpoint_out`, int32 [destinations]: destination_row and
-      destination_link of `SwitchGraph`, and the link from the endpoint to its row, -1 if the
-      endpoint is a row.
+    - `target_link`, `endpoint_out`, int32 [destinations]: destination_link of the graph, and the
+      link from the endpoint to its row, -1 if the endpoint is a row.
     - `group_offset`, `group_flow`: int64 and int32, CSR over rows: the flows to the destinations of
       each row.
     - `sources`, `destinations`, `weights`, int32, int32 and float64 [flows]: as in
@@ -25,6 +23,8 @@ def split_loads(
 
     Returns the number of flows without a path.
     """
+    edge_row, edge_link, target_row = graph.edge_row, graph.edge_link, graph.destination_row
+    link_row = graph.link_row
     rows = len(group_offset) - 1
     amount = np.zeros(rows, dtype=np.float64)
     state = np.zeros(rows, dtype=np.uint8)

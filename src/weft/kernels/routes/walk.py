@@ -30,15 +30,14 @@ def consumes(port, row, goal_row, goal_link):
 
 
 @njit(cache=True)
-def path_links(
-    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, source,
-    destination, lid, links,
-):  # fmt: skip
+def path_links(table, graph, endpoint_out, no_path, source, destination, lid, links):
     """Fill `links`, int32 [rows + 2], with the path from a source to a LID of a destination.
 
-    table is uint8 or uint16 [lids, rows]; target_row, target_link and endpoint_out are as in
-    `table_loads`. Return the number of links and the outcome, such as `DELIVERED`.
+    table is uint8 or uint16 [lids, rows]; endpoint_out is as in `table_loads`. Return
+    the number of links and the outcome, such as `DELIVERED`.
     """
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
+    target_row, target_link = graph.destination_row, graph.destination_link
     count = 0
     row, link = first_row(source, target_row, endpoint_out, link_row)
     if link >= 0:
@@ -70,15 +69,12 @@ def path_links(
 
 @njit(cache=True)
 def table_loads(
-    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, sources,
-    destinations, lids, weights, order, loads,
-):  # fmt: skip
+    table, graph, endpoint_out, no_path, sources, destinations, lids, weights, order, loads
+):
     """Add the weight of every delivered flow to the links of its path.
 
     - `table`, uint8 or uint16 [all lids, rows]: output ports.
-    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `target_row`, `target_link`, `endpoint_out`, int32 [destinations]: destination_row and
-      destination_link of `SwitchGraph`, and the link from the endpoint to its row, -1 if the
+    - `endpoint_out`, int32 [destinations]: the link from the endpoint to its row, -1 if the
       endpoint is a row.
     - `no_path`: the port that means "no path".
     - `sources`, `destinations`, `lids`, `weights`, `order`: arrays [flows] as in
@@ -89,6 +85,8 @@ def table_loads(
 
     Returns the number of flows that are not delivered; these add no load.
     """
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
+    target_row, target_link = graph.destination_row, graph.destination_link
     unrouted = 0
     limit = len(row_base) + 1
     for i in range(len(order)):
@@ -127,18 +125,14 @@ def table_loads(
                 arrived = link == goal
         if not arrived:
             unrouted += 1
-            _subtract(
-                line, row_base, row_link, link_row, endpoint_out, target_row, no_path, s, hops,
-                weight, loads,
-            )  # fmt: skip
+            _subtract(line, graph, endpoint_out, no_path, s, hops, weight, loads)
     return unrouted
 
 
 @njit(cache=True)
-def _subtract(
-    line, row_base, row_link, link_row, endpoint_out, target_row, no_path, source, hops, weight,
-    loads,
-):  # fmt: skip
+def _subtract(line, graph, endpoint_out, no_path, source, hops, weight, loads):
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
+    target_row = graph.destination_row
     row, link = first_row(source, target_row, endpoint_out, link_row)
     if link >= 0:
         loads[link] -= weight
@@ -149,20 +143,17 @@ def _subtract(
 
 
 @njit(cache=True)
-def row_users(
-    table, lids, targets, target_row, target_link, row_base, row_link, link_row, no_path, sources,
-    slots, rows, endpoints,
-):  # fmt: skip
+def row_users(table, lids, targets, graph, no_path, sources, slots, rows, endpoints):
     """Count the flows over each of some links by source row and destination row.
 
     Every endpoint sends one flow to every other endpoint.
 
-    `table`, `row_base`, `row_link`, `link_row`, `target_row`, `target_link`, `no_path`: as in
-    `table_loads`. `lids`, `targets`, int32 or int64: LID (as an index in the table) and endpoint of
-    each destination; destinations at the same row are consecutive. `sources`, int64 [rows]:
-    endpoints that send through each row. `slots`, `rows`, `endpoints`, int32 [links]: `slots` is a
-    link's index in `row_link`, and `rows` the row at its tail. For a link from a host, `slots` is
-    -1, `rows` is the row at the link's head, and `endpoints` the endpoint at its tail.
+    `table`, `no_path`: as in `table_loads`. `lids`, `targets`, int32 or int64: LID (as an index in
+    the table) and endpoint of each destination; destinations at the same row are consecutive.
+    `sources`, int64 [rows]: endpoints that send through each row. `slots`, `rows`, `endpoints`,
+    int32 [links]: `slots` is a link's index in `row_link`, and `rows` the row at its tail. For a
+    link from a host, `slots` is -1, `rows` is the row at the link's head, and `endpoints` the
+    endpoint at its tail.
 
     Returns int32 indices in `slots`, int32 source rows, int32 destination rows and int64 numbers of
     flows: one entry per link and pair of rows, as far as there are flows.
@@ -170,6 +161,8 @@ def row_users(
     Each row has one next hop to a destination. The rows whose packets to this destination cross a
     link therefore form a tree, which is searched from the link against the packets' direction.
     """
+    target_row, target_link = graph.destination_row, graph.destination_link
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     num_rows = len(row_base) - 1
     first = np.empty(num_rows, dtype=np.int32)
     sibling = np.empty(num_rows, dtype=np.int32)
@@ -192,7 +185,7 @@ def row_users(
                     continue
             elif endpoints[k] == target:
                 continue
-            if not _arrives(line, row_base, row_link, link_row, no_path, row, goal_row, goal):
+            if not _arrives(line, graph, no_path, row, goal_row, goal):
                 continue
             if slots[k] < 0:
                 if flows[k, row] == 0:
@@ -247,8 +240,9 @@ def row_users(
 
 
 @njit(cache=True)
-def _arrives(line, row_base, row_link, link_row, no_path, row, goal_row, goal):
+def _arrives(line, graph, no_path, row, goal_row, goal):
     """Return whether packets of a row reach a destination."""
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     for _ in range(len(row_base)):
         if consumes(line[row], row, goal_row, goal):
             return True

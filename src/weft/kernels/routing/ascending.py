@@ -26,7 +26,8 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
     search is repeated; every channel that could enter a pinned row still can. pinned[row] is this
     channel, -1 for none. Return the number of rows reached; `rows` lists them, nearest first.
     """
-    edge_offset, edge_row, edge_tail, reverse, _ = graph
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    edge_tail, reverse = graph.edge_tail, graph.edge_back
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
     pinned[:] = -1
     highest = np.empty(0, dtype=np.int32)
@@ -82,8 +83,7 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
 
 @njit(cache=True)
 def ordered_tables(
-    edge_offset, edge_row, edge_tail, reverse, edge_port, edge_cost, row_base, slot_edge,
-    row_sources, weight, distances, goals, lane, order, channel_at, target_offset,
+    graph, edge_cost, row_sources, weight, distances, goals, lane, order, channel_at, target_offset,
     target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
     best_table,
 ):  # fmt: skip
@@ -94,9 +94,6 @@ def ordered_tables(
     one with the least sum of loads. After `EVEN_PASSES` passes, the fourth powers of the loads are
     summed, which lowers the largest load. Every pass chooses the paths to each LID again.
 
-    - `edge_offset`, `edge_row`, `edge_tail`, `edge_port`, `row_base`, `slot_edge`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
-    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
     - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
     - `row_sources`, int64 [rows]: number of hosts that send through the row.
     - `weight`, int64 [rows]: 0 for a row that needs no path.
@@ -120,7 +117,8 @@ def ordered_tables(
     Returns the largest product of an edge's load and cost with `best_table`, and the sum of the
     loads of all edges.
     """
-    graph = (edge_offset, edge_row, edge_tail, reverse, reverse)
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    row_base, slot_edge = graph.row_base, graph.slot_edge
     rows, channels = len(edge_offset) - 1, len(edge_row)
     hops = np.empty(rows, dtype=np.int32)
     latest = np.empty(rows, dtype=np.int32)
@@ -225,14 +223,14 @@ def ordered_tables(
 
 
 @njit(cache=True)
-def complete_rows(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
+def complete_rows(graph, lmc, no_path, table):
     """For each LID, give rows without a path the port towards the nearest row that has a path.
 
-    `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
-    `weft.fabrics.graph.SwitchGraph`. `reverse`, int32 [edges]: the edge of the same cable in the
-    other direction. `lmc`, `no_path`: as in `ordered_tables`. `table`, uint8 or uint16 [lids,
-    rows]: output ports, changed in place.
+    `lmc`, `no_path`: as in `ordered_tables`. `table`, uint8 or uint16 [lids, rows]: output ports,
+    changed in place.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    reverse, destination_row = graph.edge_back, graph.destination_row
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)
     for lid in range(len(table)):

@@ -7,18 +7,18 @@ from weft.kernels.routing.distances import bfs, next_edges
 
 
 @njit(cache=True)
-def shortest_path_sets(edge_offset, edge_row, targets, set_id):
+def shortest_path_sets(graph, targets, set_id):
     """Fill set_id[target, row] and return the CSR of the sets, offsets and edges.
 
     A set is found by a hash of its edges and compared edge by edge, so that equal sets, and only
     they, share a number. Sets are numbered in the order of first use.
 
-    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `targets`, int32:
-    target rows. `set_id`, int32 [rows, rows]: number of the set of each target and row, changed in
-    place; unchanged where the row is the target or has no path to it.
+    `targets`, int32: target rows. `set_id`, int32 [rows, rows]: number of the set of each target
+    and row, changed in place; unchanged where the row is the target or has no path to it.
 
     Returns int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
     down = np.zeros(rows, dtype=np.uint8)
@@ -33,7 +33,7 @@ def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     for i in range(len(targets)):
         g = targets[i]
         count = bfs(edge_offset, edge_row, g, hops, queue)
-        next_edges(edge_offset, edge_row, edge_up, False, hops, down, queue, count, first, edges)
+        next_edges(graph, edge_up, False, hops, down, queue, count, first, edges)
         for q in range(1, count):
             start, stop = first[q], first[q + 1]
             slot = _find(slots, offset, members, edges, start, stop)

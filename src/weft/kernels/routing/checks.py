@@ -12,15 +12,14 @@ CIRCLES = 3  # the path leads into a forwarding loop
 
 
 @njit(cache=True)
-def _trace_line(
-    line, goal_row, goal_link, row_base, row_link, link_row, no_path, state, hops, stack
-):
+def _trace_line(line, goal_row, goal_link, graph, no_path, state, hops, stack):
     """Fill the state of every row for one LID, following each row's path once.
 
     state[row] becomes `ARRIVES`, `STRANDED` or `CIRCLES`. hops[row] becomes the number of links of
     the path, the link to the destination included. Return a row on a forwarding loop, or -1 if
     there is none.
     """
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     rows = len(row_base) - 1
     state[:] = 0
     looping = -1
@@ -71,8 +70,8 @@ def _trace_line(
 
 @njit(cache=True)
 def check_tables(
-    table, lmc, target_row, target_link, target_weight, row_base, row_link, link_row, row_sources,
-    row_itself, no_path, best_hops, histogram, detours, loop_lids, loop_rows,
+    table, lmc, graph, target_weight, row_sources, row_itself, no_path, best_hops, histogram,
+    detours, loop_lids, loop_rows,
 ):  # fmt: skip
     """Trace every LID from every row, and sum the results over source hosts.
 
@@ -80,10 +79,7 @@ def check_tables(
 
     - `table`, uint8 or uint16 [destinations << lmc, rows]: output ports.
     - `lmc`, `no_path`: LID mask control, and the port that means "no path".
-    - `target_row`, `target_link`, int32 [destinations]: destination_row and destination_link of
-      `weft.fabrics.graph.SwitchGraph`.
     - `target_weight`, int64 [destinations]: 0 for a destination that is not a host.
-    - `row_base`, `row_link`, `link_row`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `row_sources`, `row_itself`, int64 [rows]: number of hosts that send through the row; and 1 if
       the row itself is one of these hosts, else 0.
     - `best_hops`, uint16 [rows, rows]: fewest edges between two rows, `UNREACHED` where there is no
@@ -98,7 +94,8 @@ def check_tables(
     connect; of LIDs with a loop; and of (row, LID) pairs that cables connect but the table does
     not.
     """
-    rows = len(row_base) - 1
+    target_row, target_link = graph.destination_row, graph.destination_link
+    rows = len(graph.row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
     served = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
@@ -115,9 +112,8 @@ def check_tables(
         served[:] = True
         for lid in range(d << lmc, (d + 1) << lmc):
             looping = _trace_line(
-                table[lid], goal, target_link[d], row_base, row_link, link_row, no_path, state,
-                hops, stack,
-            )  # fmt: skip
+                table[lid], goal, target_link[d], graph, no_path, state, hops, stack
+            )
             if looping >= 0:
                 if loops < len(loop_lids):
                     loop_lids[loops] = lid
@@ -149,20 +145,18 @@ def check_tables(
 
 
 @njit(cache=True)
-def list_unrouted(
-    table, lmc, host_endpoint, target_row, target_link, host_row, row_base, row_link, link_row,
-    no_path, pairs,
-):  # fmt: skip
+def list_unrouted(table, lmc, host_endpoint, graph, host_row, no_path, pairs):
     """List the pairs of hosts whose source does not reach every LID of the destination.
 
-    `table`, `lmc`, `target_row`, `target_link`, `row_base`, `row_link`, `link_row`, `no_path`: as
-    in `check_tables`. `host_endpoint`, `host_row`, int32 [hosts]: the host's number as a
-    destination, and the row through which it sends; -1 for none. `pairs`, int64 [pairs, 2]: filled
-    with the first pairs (source, destination) of host numbers, ordered by destination.
+    `table`, `lmc`, `no_path`: as in `check_tables`. `host_endpoint`, `host_row`, int32 [hosts]: the
+    host's number as a destination, and the row through which it sends; -1 for none. `pairs`, int64
+    [pairs, 2]: filled with the first pairs (source, destination) of host numbers, ordered by
+    destination.
 
     Returns the number of pairs, including those for which `pairs` has no room.
     """
-    rows = len(row_base) - 1
+    target_row, target_link = graph.destination_row, graph.destination_link
+    rows = len(graph.row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
     arrives = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
@@ -175,9 +169,8 @@ def list_unrouted(
         if known:
             for lid in range(d << lmc, (d + 1) << lmc):
                 _trace_line(
-                    table[lid], target_row[d], target_link[d], row_base, row_link, link_row,
-                    no_path, state, hops, stack,
-                )  # fmt: skip
+                    table[lid], target_row[d], target_link[d], graph, no_path, state, hops, stack
+                )
                 for row in range(rows):
                     arrives[row] &= state[row] == ARRIVES
         for source in range(len(host_row)):
@@ -192,24 +185,21 @@ def list_unrouted(
 
 
 @njit(cache=True)
-def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, no_path, reached):
+def arriving_rows(table, lids, lid_row, lid_link, graph, no_path, reached):
     """Set reached[i, row] to whether the table leads from the row to lids[i].
 
-    `table`, `row_base`, `row_link`, `link_row`, `no_path`: as in `check_tables`. `lids`, int32:
+    `table`, `no_path`: as in `check_tables`. `lids`, int32:
     LIDs to check, as indices in the table. `lid_row`, `lid_link`, int32 [len(lids)]: row of the
     LID's destination (-1 for none), and the link from that row to the destination. `reached`, bool
     [len(lids), rows]: filled with the results.
     """
-    rows = len(row_base) - 1
+    rows = len(graph.row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     for i in range(len(lids)):
         if lid_row[i] < 0:
             continue
-        _trace_line(
-            table[lids[i]], lid_row[i], lid_link[i], row_base, row_link, link_row, no_path, state,
-            hops, stack,
-        )  # fmt: skip
+        _trace_line(table[lids[i]], lid_row[i], lid_link[i], graph, no_path, state, hops, stack)
         for row in range(rows):
             reached[i, row] = state[row] == ARRIVES

@@ -54,10 +54,9 @@ def _find(edges, dependencies, edge, target):
 
 
 @njit(cache=True)
-def _add(
-    edges, dependencies, paths, count, key, table, slot_edge, row_base, edge_row, row, line, weight
-):
+def _add(edges, dependencies, paths, count, key, table, graph, row, line, weight):
     """Add a path to a lane; `count` holds its root and its numbers of dependencies and entries."""
+    slot_edge, row_base, edge_row = graph.slot_edge, graph.row_base, graph.edge_row
     before = -1
     at = row
     ports = table[line]
@@ -96,8 +95,9 @@ def _add(
 
 
 @njit(cache=True)
-def _remove(edges, dependencies, table, slot_edge, row_base, edge_row, row, line, weight):
+def _remove(edges, dependencies, table, graph, row, line, weight):
     """Count a path as having left the dependencies of a lane."""
+    slot_edge, row_base, edge_row = graph.slot_edge, graph.row_base, graph.edge_row
     before = -1
     at = row
     ports = table[line]
@@ -205,15 +205,14 @@ def _weakest(edges, dependencies, cycle):
 
 @njit(cache=True)
 def dfsssp_lanes(
-    edge_row, row_base, slot_edge, key, sources, source_weight, lines, most_dependencies,
-    most_entries, available, table, lane,
+    graph, key, sources, source_weight, lines, most_dependencies, most_entries, available, table,
+    lane,
 ):  # fmt: skip
     """Assign lanes to paths as OpenSM's dfsssp does; return the number of lanes that it needs.
 
     All paths start in lane 0. In each lane, dependencies are searched for cycles, and the paths of
     the dependency of a cycle that fewest paths use move to the next lane.
 
-    - `edge_row`, `row_base`, `slot_edge`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `key`, int64 [edges]: LID of the tail, then port: the order of edges in OpenSM's tree.
     - `sources`, `source_weight`: the rows with adapters in OpenSM's order, and the number of LIDs
       at each, int64 [rows].
@@ -224,6 +223,7 @@ def dfsssp_lanes(
     - `table`, uint8 or uint16 [lines, rows]: output ports.
     - `lane`, uint8 [rows, lines]: zeros, changed in place to the lane of each path.
     """
+    edge_row = graph.edge_row
     number = len(edge_row)
     edges = np.zeros(number, dtype=EDGE)
     others = np.zeros(number, dtype=EDGE)
@@ -235,10 +235,7 @@ def dfsssp_lanes(
     _clear(others, count)
     for line in lines:
         for row in sources:
-            _add(
-                others, more, room, count, key, table, slot_edge, row_base, edge_row, row, line,
-                source_weight[row],
-            )  # fmt: skip
+            _add(others, more, room, count, key, table, graph, row, line, source_weight[row])
     needed = 1
     for here in range(available):
         edges, others = others, edges
@@ -261,13 +258,8 @@ def dfsssp_lanes(
                 if lane[row, line] != here:
                     continue
                 weight = source_weight[row]
-                _remove(
-                    edges, dependencies, table, slot_edge, row_base, edge_row, row, line, weight
-                )
-                _add(
-                    others, more, room, count, key, table, slot_edge, row_base, edge_row, row,
-                    line, weight,
-                )  # fmt: skip
+                _remove(edges, dependencies, table, graph, row, line, weight)
+                _add(others, more, room, count, key, table, graph, row, line, weight)
                 lane[row, line] = here + 1
         if needed < here + 2:
             break

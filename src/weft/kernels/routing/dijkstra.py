@@ -8,8 +8,8 @@ from weft.kernels.copies import copy_values
 
 @njit(cache=True)
 def weighted_tables(
-    edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight, far,
-    listed, destination_row, destination_port, hangs, lmc, no_path, table,
+    graph, row_rank, rank_row, row_weight, first_weight, far, listed, destination_port, hangs, lmc,
+    no_path, table,
 ):  # fmt: skip
     """Fill the table entries of the destinations in the given order.
 
@@ -19,9 +19,6 @@ def weighted_tables(
     that OpenSM's heap yields first is used: rows enter the heap by row_rank, then the adapter, if
     the destination is not itself a row.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
-    - `edge_back`, int32 [edges]: the edge of the same cable in the other direction.
     - `row_rank`, `rank_row`, int32 [rows]: each row's index in the initial order of the heap, and
       the row of each index.
     - `row_weight`, int64 [rows]: flows that the row sends to each LID.
@@ -34,6 +31,8 @@ def weighted_tables(
     - `lmc`, `no_path`: LID mask control, and the port that means "no path".
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    edge_back, destination_row = graph.edge_back, graph.destination_row
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)
     distance = np.empty(rows + 1, dtype=np.int64)
@@ -52,8 +51,8 @@ def weighted_tables(
             line[:] = no_path
             line[goal] = destination_port[d]
             count = _dijkstra(
-                edge_offset, edge_row, weight, far, row_rank, rank_row, goal, hangs[d],
-                distance, heap, position, by_edge, order,
+                graph, weight, far, row_rank, rank_row, goal, hangs[d], distance, heap, position,
+                by_edge, order,
             )  # fmt: skip
             for k in range(count):
                 flow[order[k]] = row_weight[order[k]]
@@ -70,14 +69,14 @@ def weighted_tables(
 
 @njit(cache=True)
 def _dijkstra(
-    edge_offset, edge_row, weight, far, row_rank, rank_row, goal, hangs,
-    distance, heap, position, by_edge, order,
-):  # fmt: skip
+    graph, weight, far, row_rank, rank_row, goal, hangs, distance, heap, position, by_edge, order
+):
     """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
 
     Nodes of the heap are numbered by row_rank; the adapter, if there is one, is the last node.
     Return the number of rows listed.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     rows = len(by_edge)
     size = rows + hangs
     for k in range(size):

@@ -39,7 +39,7 @@ def bfs(edge_offset, edge_row, root, hops, queue):
 def bfs_many(edge_offset, edge_row, roots, hops):
     """Fill hops[i, r] with the number of edges from row r to row roots[i].
 
-    `edge_offset`, `edge_row`: attributes of `weft.fabrics.graph.SwitchGraph`. `roots`, int32: rows
+    `edge_offset`, `edge_row`: CSR of any graph, not only that of a fabric. `roots`, int32: rows
     that distances lead to. `hops`, uint16 [len(roots), rows], changed in place: `UNREACHED` where
     there is no path.
     """
@@ -49,7 +49,7 @@ def bfs_many(edge_offset, edge_row, roots, hops):
 
 
 @njit(cache=True)
-def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, queue):
+def updown(graph, edge_up, root, component_size, hops, down, queue):
     """Fill hops with the distances to the root over up*/down* paths that one LID can have.
 
     edge_up[e], uint8, is 1 if edge e leads up. down[r], uint8, becomes 1 if the path of row r only
@@ -62,14 +62,15 @@ def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, que
     repeated, and every row that has a path that only leads down uses such a path. Then all rows
     that have a legal path get one.
     """
-    tail = _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue)
+    tail = _shortest_first(graph, edge_up, root, hops, down, queue)
     if tail < component_size:
-        tail = _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue)
+        tail = _down_first(graph, edge_up, root, hops, down, queue)
     return tail
 
 
 @njit(cache=True)
-def _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
+def _shortest_first(graph, edge_up, root, hops, down, queue):
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     hops[:] = UNREACHED
     down[:] = 0
     hops[root] = 0
@@ -96,7 +97,8 @@ def _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 
 
 @njit(cache=True)
-def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
+def _down_first(graph, edge_up, root, hops, down, queue):
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     hops[:] = UNREACHED
     down[:] = 0
     hops[root] = 0
@@ -136,13 +138,14 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 
 
 @njit(cache=True)
-def next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, rows, count, first, edges):
+def next_edges(graph, edge_up, ordered, hops, down, rows, count, first, edges):
     """List the first edges of the shortest (legal) paths of each row.
 
     The edges of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), ordered by port: all
     edges to rows one hop nearer or, if `ordered`, only the edges among them that begin up*/down*
     paths (see `updown`). Return the number of edges listed.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     filled = 0
     for i in range(count):
         row = rows[i]

@@ -7,10 +7,7 @@ from weft.kernels.routing.distances import bfs
 
 
 @njit(cache=True)
-def dimension_tables(
-    edge_offset, edge_row, edge_port, edge_key, order, destination_row, destination_port,
-    num_endpoints, lmc, no_path, table,
-):  # fmt: skip
+def dimension_tables(graph, edge_key, order, destination_port, num_endpoints, lmc, no_path, table):
     """Fill tables so that every row sends by the edge of lowest key that starts a shortest path.
 
     Parallel edges of one row and key share LIDs: each LID is assigned to the edge with the fewest
@@ -18,8 +15,6 @@ def dimension_tables(
     are preferred, then the lowest port. Destinations are routed in the given order, once for each
     LID offset. LIDs of switches are not counted; all LIDs of a switch have the same path.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `destination_row`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `edge_key`, int32 [edges]: the edge's number in the order of dimensions and directions.
     - `order`, int32: the destinations, in the order of routing.
     - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
@@ -28,6 +23,8 @@ def dimension_tables(
       control; the port that means "no path".
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    destination_row = graph.destination_row
     rows = len(edge_offset) - 1
     lids = 1 << lmc
     hops = np.empty(rows, dtype=np.uint16)
@@ -45,7 +42,7 @@ def dimension_tables(
             g = destination_row[d]
             if g != before:
                 count = bfs(edge_offset, edge_row, g, hops, queue)
-                _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges)
+                _next_edges(graph, edge_key, hops, queue, count, first, edges)
                 before = g
             line = table[(d << lmc) + offset]
             line[:] = no_path
@@ -77,8 +74,9 @@ def dimension_tables(
 
 
 @njit(cache=True)
-def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
+def _next_edges(graph, edge_key, hops, queue, count, first, edges):
     """List in edges[first[i]:first[i + 1]] the edges of lowest key from queue[i] to nearer rows."""
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     first[1] = 0
     for i in range(1, count):
         row = queue[i]
@@ -123,9 +121,9 @@ def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
     and xz are related if x is the only common neighbour of y and z. The classes are the transitive
     closure of both relations.
 
-    `edge_offset`, `edge_row`, `edge_tail`, int32: the graph, as in
-    `weft.fabrics.graph.SwitchGraph`. `hops`, uint16 [rows, rows]: distances between rows. `parent`,
-    int32 [edges], changed in place: the lowest edge in the class of each edge.
+    `edge_offset`, `edge_row`, `edge_tail`: CSR with the tails of the edges; one edge for each pair
+    of neighbours. `hops`, uint16 [rows, rows]: distances between rows. `parent`, int32 [edges],
+    changed in place: the lowest edge in the class of each edge.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)

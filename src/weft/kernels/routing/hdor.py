@@ -91,8 +91,8 @@ class Targets(NamedTuple):
 
 @njit(cache=True)
 def inner_paths(
-    edge_offset, edge_row, edge_up, line_start, rank, line_of, has_joints, inner_base,
-    inner_hops, inner_down, inner_order, unreached,
+    graph, edge_up, line_start, rank, line_of, has_joints, inner_base, inner_hops, inner_down,
+    inner_order, unreached,
 ):  # fmt: skip
     """Find the legal paths inside lines; see the module.
 
@@ -100,8 +100,8 @@ def inner_paths(
     any edges to the nearest switch that has a legal path. No path from a router crosses such a
     switch.
 
-    - `edge_offset`, `edge_row`, `edge_up`, int32, int32 and uint8: the graph of the cables inside
-      lines. Its vertices are the entries of `Lines.switches`.
+    - `graph`, `edge_up`, uint8 [edges]: the graph of the cables inside lines, and 1 for an edge
+      that leads up. Its vertices are the entries of `Lines.switches`.
     - `line_start`, int32 [lines + 1]: vertices of each line.
     - `rank`, `line_of`, `has_joints`, `inner_base`, int32, int32, uint8 and int64 [vertices]: index
       in the line, line, whether the switch has joints, and the start of its entries in the next
@@ -111,6 +111,7 @@ def inner_paths(
     - `unreached`, int64 [lines]: filled with the number of pairs of switches that have joints but
       no legal path between them.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     vertices = len(rank)
     hops = np.empty(vertices, dtype=np.uint16)
     down = np.empty(vertices, dtype=np.uint8)
@@ -126,7 +127,7 @@ def inner_paths(
             inner_down[base] = 1
             inner_order[base] = 0
             continue
-        count = updown(edge_offset, edge_row, edge_up, target, size, hops, down, queue)
+        count = updown(graph, edge_up, target, size, hops, down, queue)
         if has_joints[target] and count < size:
             for other in range(first, first + size):
                 if has_joints[other] and hops[other] == UNREACHED:

@@ -32,16 +32,13 @@ GAVE_UP = -2
 
 @njit(cache=True)
 def fit_paths(
-    table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
-    counts, groups, num_groups, max_lanes, max_work, enough, position, lane_of,
+    table, lids, graph, counts, groups, num_groups, max_lanes, max_work, enough,
+    position, lane_of,
 ):  # fmt: skip
     """Assign each path to the first lane that accepts all its dependencies without a cycle.
 
-    - `table`, `row_base`, `slot_edge`, `edge_offset`, `edge_row`, `edge_tail`: attributes of
-      `weft.routing.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
+    - `table`: attribute of `weft.routing.routes.TableRoutes`.
     - `lids`, int32: LIDs whose paths are assigned, as indices in the table.
-    - `edge_back`, int32 [edges]: the edge of the same cable in the other direction.
-    - `first_dependency`, int64 [edges + 1]: first dependency of each edge; see the module.
     - `counts`, uint8 [rows]: 1 where paths from the row need a lane.
     - `groups`, uint8 [lids, rows]: group of each path. Paths are assigned in the order of their
       groups, in a group in the order of LIDs, and for one LID from the row nearest to the
@@ -56,6 +53,8 @@ def fit_paths(
 
     Returns `CIRCLE`, `GAVE_UP`, or the number of edges visited, a measure of the work.
     """
+    row_base, edge_offset, edge_row = graph.row_base, graph.edge_offset, graph.edge_row
+    first_dependency = graph.first_dependency
     rows = len(row_base) - 1
     edges = len(edge_row)
     held = np.zeros(first_dependency[edges], dtype=np.uint16)
@@ -77,10 +76,7 @@ def fit_paths(
     used = 0
     for group in range(num_groups):
         for i in range(len(lids)):
-            count = _outwards(
-                table[lids[i]], row_base, slot_edge, edge_row, counts, groups[i], group,
-                ahead, state, order,
-            )  # fmt: skip
+            count = _outwards(table[lids[i]], graph, counts, groups[i], group, ahead, state, order)
             if count == CIRCLE:
                 return np.int64(CIRCLE)
             work += count
@@ -111,9 +107,8 @@ def fit_paths(
                     if barred_from[row] & bit:
                         continue
                     visited = add_path(
-                        row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
-                        first_dependency, held, barred, position[lane], fresh, mark, later,
-                        earlier, room, behind, effort,
+                        row, lane, ahead, graph, held, barred, position[lane],
+                        fresh, mark, later, earlier, room, behind, effort,
                     )  # fmt: skip
                     work += abs(visited)
                     if visited > 0:
@@ -126,12 +121,13 @@ def fit_paths(
 
 
 @njit(cache=True)
-def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahead, state, order):
+def _outwards(line, graph, counts, group_of, group, ahead, state, order):
     """List the rows on the paths of a group, nearest to the destination first; see `fit_paths`.
 
     ahead[row] becomes the edge by which a row sends, -1 if it sends to no row. Return the number
     of rows, or `CIRCLE`.
     """
+    row_base, slot_edge, edge_row = graph.row_base, graph.slot_edge, graph.edge_row
     state[:] = 0
     count = 0
     top = len(order)
@@ -172,8 +168,8 @@ def empty_behind(lanes, edges):
 
 @njit(cache=True)
 def add_path(
-    row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
-    held, barred, position, fresh, mark, later, earlier, room, behind, effort,
+    row, lane, ahead, graph, held, barred, position, fresh, mark, later, earlier,
+    room, behind, effort,
 ):  # fmt: skip
     """Add the path from a row to a lane, or leave the lane as it was.
 
@@ -183,6 +179,8 @@ def add_path(
     order; behind is from `empty_behind`; effort, int64 [lanes], counts the edges visited since the
     bit matrix was computed; fresh [rows] and mark, later, earlier and room [edges] are scratch.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    first_dependency = graph.first_dependency
     bit = np.uint16(1 << lane)
     added = 0
     work = 1
@@ -197,8 +195,8 @@ def add_path(
         wait = first_dependency[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
             visited = insert_dependency(
-                edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
-                held, position, mark, later, earlier, room,
+                edge, following, bit, graph, held, position, mark, later, earlier,
+                room,
             )  # fmt: skip
             work += abs(visited)
             if visited < 0:
@@ -206,8 +204,8 @@ def add_path(
                     held[fresh[k]] &= ~bit
                 if added:
                     visited = insert_dependency(
-                        edge, following, bit, edge_offset, edge_row, edge_tail, edge_back,
-                        first_dependency, held, position, mark, later, earlier, room,
+                        edge, following, bit, graph, held, position, mark, later,
+                        earlier, room,
                     )  # fmt: skip
                     work += abs(visited)
                 if visited < 0:
@@ -221,9 +219,7 @@ def add_path(
     effort[lane] += abs(work)
     if lane < len(behind) and effort[lane] > max(COUNT_AFTER, behind.shape[2] >> 3) * len(edge_row):
         effort[lane] = 0
-        _count_behind(
-            bit, edge_offset, edge_row, first_dependency, held, position, room, behind[lane]
-        )
+        _count_behind(bit, graph, held, position, room, behind[lane])
     return work
 
 
@@ -241,8 +237,10 @@ def _follows(edge, ahead, edge_row, behind):
 
 
 @njit(cache=True)
-def _count_behind(bit, edge_offset, edge_row, first_dependency, held, position, room, behind):
+def _count_behind(bit, graph, held, position, room, behind):
     """Set the bits of all edges that follow each edge in a lane, beginning with the last edge."""
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    first_dependency = graph.first_dependency
     for edge in range(len(position)):
         room[position[edge]] = edge
     for at in range(len(position) - 1, -1, -1):
@@ -260,15 +258,14 @@ def _count_behind(bit, edge_offset, edge_row, first_dependency, held, position, 
 
 
 @njit(cache=True)
-def insert_dependency(
-    tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
-    held, position, mark, later, earlier, room,
-):  # fmt: skip
+def insert_dependency(tail, head, bit, graph, held, position, mark, later, earlier, room):
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
     `bit` is the lane's bit in held; other arguments are as in `add_path`. Return the number of
     edges visited, negative for a cycle.
     """
+    edge_offset, edge_row, edge_tail = graph.edge_offset, graph.edge_row, graph.edge_tail
+    edge_back, first_dependency = graph.edge_back, graph.first_dependency
     low, high = position[head], position[tail]
     if high < low:
         return 1
@@ -362,18 +359,17 @@ def _sift(edges, root, count, position):
 
 
 @njit(cache=True)
-def order_edges(
-    table, lids, row_base, slot_edge, edge_offset, edge_row, first_dependency, counts, position,
-):  # fmt: skip
+def order_edges(table, lids, graph, counts, position):
     """Order the edges so that the dependencies of all paths lead forward, as far as possible.
 
     `position`, int32 [edges]: filled with each edge's position in the order. `table`, `lids`,
-    `row_base`, `slot_edge`, `edge_offset`, `edge_row`, `first_dependency`, `counts`: as in
-    `fit_paths`.
+    `counts`: as in `fit_paths`.
 
     Returns the number of edges on cycles or behind a cycle, which are last in the order; 0 if one
     lane suffices.
     """
+    row_base, slot_edge, edge_offset = graph.row_base, graph.slot_edge, graph.edge_offset
+    edge_row, first_dependency = graph.edge_row, graph.first_dependency
     rows = len(row_base) - 1
     edges = len(edge_row)
     held = np.zeros(first_dependency[edges], dtype=np.uint8)

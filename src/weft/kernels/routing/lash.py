@@ -9,8 +9,8 @@ from weft.kernels.routing.lane_assignment import add_path, empty_behind, insert_
 
 @njit(cache=True)
 def layered_paths(
-    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_dependency, targets, counts,
-    flow_from, flow_to, frugal, max_lanes, position, load, chosen, lane_of,
+    graph, edge_cost, targets, counts, flow_from, flow_to, frugal, max_lanes,
+    position, load, chosen, lane_of,
 ):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
@@ -18,8 +18,7 @@ def layered_paths(
     without a cycle. Of the paths that this lane accepts, the least loaded so far is used; if
     `frugal`, paths whose dependencies the lane already contains have precedence.
 
-    - `edge_offset`, `edge_row`, `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `edge_back`, `first_dependency`, `counts`, `max_lanes`, `position`: as in
+    - `counts`, `max_lanes`, `position`: as in
       `weft.kernels.routing.lane_assignment.fit_paths`.
     - `edge_cost`, float64 [edges]: cost of one flow on the edge.
     - `targets`, int32: target rows.
@@ -32,6 +31,8 @@ def layered_paths(
     - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, max_lanes if no lane
       accepts it.
     """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    first_dependency = graph.first_dependency
     rows = len(edge_offset) - 1
     edges = len(edge_row)
     hops = np.empty(rows, dtype=np.uint16)
@@ -60,7 +61,7 @@ def layered_paths(
         ahead[:] = -1
         lane_of[t, :] = 0
         count = bfs(edge_offset, edge_row, goal, hops, queue)
-        next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
+        next_edges(graph, down, False, hops, down, queue, count, first, options)
         cost[goal] = 0.0
         held_by[goal] = everything
         barred_from[goal] = 0
@@ -90,9 +91,8 @@ def layered_paths(
                         else:
                             ahead[row] = edge
                             if add_path(
-                                row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
-                                first_dependency, held, barred, position[lane], fresh, mark, later,
-                                earlier, room, behind, effort,
+                                row, lane, ahead, graph, held, barred,
+                                position[lane], fresh, mark, later, earlier, room, behind, effort,
                             ) > 0:  # fmt: skip
                                 lane_found = lane
                         if lane_found < max_lanes:
@@ -136,13 +136,10 @@ def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
 
 @njit(cache=True)
 def spread_paths(
-    edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
-    flow_from, position, passes, load, table, lane_of,
-):  # fmt: skip
+    graph, edge_cost, lids, lid_row, counts, flow_from, position, passes, load, table, lane_of
+):
     """Choose the paths to each LID again, among those that lead forward in the order of some lane.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `edge_cost`, `counts`, `flow_from`: as in `layered_paths`.
     - `lids`, `lid_row`, int32: LIDs as indices in the table, and row of each; LIDs at one row are
       consecutive.
@@ -155,6 +152,8 @@ def spread_paths(
     - `lane_of`, uint8 [lids, rows]: filled with the lowest lane in whose order the path leads
       forward; 0 for a path that needs no lane.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    row_base, slot_edge = graph.row_base, graph.slot_edge
     rows = len(row_base) - 1
     hops = np.empty(rows, dtype=np.uint16)
     down = np.empty(rows, dtype=np.uint8)
@@ -174,9 +173,7 @@ def spread_paths(
             if lid_row[i] != goal:
                 goal = lid_row[i]
                 count = bfs(edge_offset, edge_row, goal, hops, queue)
-                next_edges(
-                    edge_offset, edge_row, down, False, hops, down, queue, count, first, options
-                )
+                next_edges(graph, down, False, hops, down, queue, count, first, options)
             for k in range(1, count):
                 before[queue[k]] = slot_edge[row_base[queue[k]] + line[queue[k]]]
             if round_ == passes:
@@ -278,24 +275,22 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 
 
 @njit(cache=True)
-def widen_orders(
-    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts, sources,
-    row_base, slot_edge, table, lids, lanes, position,
-):  # fmt: skip
+def widen_orders(graph, targets, counts, sources, table, lids, lanes, position):
     """Change the order of each lane so that more shortest paths lead forward in it.
 
     Every dependency of a shortest path from a source to a target is added to each lane in which it
     closes no cycle.
 
-    - `edge_offset`, `edge_row`, `edge_tail`, `edge_back`, `first_dependency`, `targets`, `counts`:
-      as in `layered_paths`.
+    - `targets`, `counts`: as in `layered_paths`.
     - `sources`, uint8 [rows]: 1 for rows at which paths begin.
-    - `row_base`, `slot_edge`, `table`, `lids`: as in
+    - `table`, `lids`: as in
       `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
     - `lanes`, uint8 [lids, rows]: the lanes of the present paths.
     - `position`, int32 [lanes, edges]: each edge's position in the order of each lane, changed in
       place. The dependencies of the present paths lead forward before and after.
     """
+    edge_offset, edge_row, row_base = graph.edge_offset, graph.edge_row, graph.row_base
+    slot_edge, first_dependency = graph.slot_edge, graph.first_dependency
     rows = len(row_base) - 1
     edges = len(edge_row)
     hops = np.empty(rows, dtype=np.uint16)
@@ -329,7 +324,7 @@ def widen_orders(
     for t in range(len(targets)):
         goal = targets[t]
         count = bfs(edge_offset, edge_row, goal, hops, queue)
-        next_edges(edge_offset, edge_row, down, False, hops, down, queue, count, first, options)
+        next_edges(graph, down, False, hops, down, queue, count, first, options)
         for k in range(count):
             queue_index[queue[k]] = k
             reached[queue[k]] = sources[queue[k]]
@@ -349,7 +344,7 @@ def widen_orders(
                     for lane in range(len(position)):
                         bit = np.uint16(1 << lane)
                         if not held[wait] & bit and insert_dependency(
-                            edge, options[m], bit, edge_offset, edge_row, edge_tail, edge_back,
-                            first_dependency, held, position[lane], mark, later, earlier, room,
+                            edge, options[m], bit, graph, held, position[lane],
+                            mark, later, earlier, room,
                         ) > 0:  # fmt: skip
                             held[wait] |= bit

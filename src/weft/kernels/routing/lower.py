@@ -7,8 +7,8 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def colour_paths(
-    order, source, destination, offset, edge, level, endpoint_row, edge_tail, edge_port, last_port,
-    lmc, no_path, table, sl, chosen,
+    order, source, destination, offset, edge, level, graph, last_port, lmc, no_path, table, sl,
+    chosen,
 ):  # fmt: skip
     """Write every path to the first LID of its destination whose entries allow the path.
 
@@ -17,8 +17,6 @@ def colour_paths(
     - `offset`, `edge`: int32 CSR over paths: edges of each path, as in
       `weft.routing.routes.PathRoutes`.
     - `level`, uint8 [paths]: service level of each path.
-    - `endpoint_row`, `edge_tail`, `edge_port`: destination_row, edge_tail and edge_port of
-      `weft.fabrics.graph.SwitchGraph`.
     - `last_port`, int32 [destinations]: output port at the destination's row; 0 if the destination
       is a row.
     - `lmc`, `no_path`: LID mask control, and the port that means "no path".
@@ -30,6 +28,7 @@ def colour_paths(
     Returns (-1, -1) if every path fits a LID; otherwise the first path that fits none, and the
     first row where this path conflicts with LID offset 0.
     """
+    endpoint_row, edge_tail, edge_port = graph.destination_row, graph.edge_tail, graph.edge_port
     for i in range(len(order)):
         p = order[i]
         d = destination[p]
@@ -64,19 +63,16 @@ def colour_paths(
 
 
 @njit(cache=True)
-def extend_rows(
-    destinations, lmc, endpoint_row, last_port, edge_offset, edge_row, edge_port, edge_back,
-    no_path, table,
-):  # fmt: skip
+def extend_rows(destinations, lmc, graph, last_port, no_path, table):
     """For each LID, give rows without an entry the port towards the nearest row that has an entry.
 
     Of equally near rows, the destination's own row is used, else the first that the search finds.
 
-    `destinations`, int64: destinations whose LIDs are completed. `edge_offset`, `edge_row`,
-    `edge_port`: attributes of `weft.fabrics.graph.SwitchGraph`. `edge_back`, int32 [edges]: the
-    edge of the same cable in the other direction. `lmc`, `endpoint_row`, `last_port`, `no_path`,
+    `destinations`, int64: destinations whose LIDs are completed. `lmc`, `last_port`, `no_path`,
     `table`: as in `colour_paths`.
     """
+    endpoint_row, edge_offset, edge_row = graph.destination_row, graph.edge_offset, graph.edge_row
+    edge_port, edge_back = graph.edge_port, graph.edge_back
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)
     for i in range(len(destinations)):

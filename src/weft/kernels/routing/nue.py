@@ -41,7 +41,8 @@ def _admit(f, e, graph, state, order, channel_at, space, trail):
     (Pearce and Kelly 2006). trail[0] counts the marked dependencies, which are listed from trail[1]
     on. Return whether the dependency is used.
     """
-    edge_offset, edge_row, edge_tail, reverse, dependency = graph
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    edge_tail, reverse, dependency = graph.edge_tail, graph.edge_back, graph.first_dependency
     seen, stack, after, before, moved = space
     head = edge_row[f]
     which = dependency[f] + e - edge_offset[head]
@@ -132,7 +133,7 @@ def _admit_redirect(
     Channel `by` and all channels that already enter the row depend on other_edge, and other_edge
     depends on the next channel. Return whether all these dependencies are admitted.
     """
-    edge_offset, edge_row, _, reverse, _ = graph
+    edge_offset, edge_row, reverse = graph.edge_offset, graph.edge_row, graph.edge_back
     onward = chosen[edge_row[other_edge]]
     since = trail[0]
     fits = _admit(np.int32(by), np.int32(other_edge), graph, state, order, channel_at, space, trail)
@@ -173,7 +174,7 @@ def _grow(
     minimal one. The search stops when the excess reaches `limit`; the excess is also `limit` if a
     row of positive weight is not reached.
     """
-    edge_offset, edge_row, _, _, dependency = graph
+    edge_offset, edge_row, dependency = graph.edge_offset, graph.edge_row, graph.first_dependency
     hops, chosen, cost, rows, waiting = tree
     hops[:] = -1
     hops[goal] = 0
@@ -262,8 +263,8 @@ def _grow(
 
 @njit(cache=True)
 def share_lanes(
-    edge_offset, edge_row, edge_tail, reverse, dependency, edge_cost, row_sources, weight,
-    distances, goals, parent, wanted, aimed, load, state, order, channel_at, lane,
+    graph, edge_cost, row_sources, weight, distances, goals, parent, wanted, aimed, load, state,
+    order, channel_at, lane,
 ):  # fmt: skip
     """Grow a tree towards each goal in a lane that admits it, and mark its dependencies as used.
 
@@ -272,9 +273,6 @@ def share_lanes(
     there is no such lane, it gets the lane of the least excess (see `_grow`) among those that reach
     all rows, or else the last lane, in which the escape tree must lead to the goal.
 
-    - `edge_offset`, `edge_row`, `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`.
-    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
-    - `dependency`, int64 [edges + 1]: first dependency of each channel; see the module.
     - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
     - `row_sources`, int64 [rows]: number of hosts that send through the row.
     - `weight`, int64 [rows]: 0 for a row that needs no path.
@@ -289,7 +287,7 @@ def share_lanes(
     - `order`, `channel_at`, int32 [lanes, edges], changed in place; see the module.
     - `lane`, int32 [rows]: the lane of each goal, changed in place where it is -1.
     """
-    graph = (edge_offset, edge_row, edge_tail, reverse, dependency)
+    edge_offset, edge_row, reverse = graph.edge_offset, graph.edge_row, graph.edge_back
     rows, channels, lanes = len(edge_offset) - 1, len(edge_row), len(state)
     space = (
         np.zeros(channels + 1, dtype=np.int32),

@@ -14,15 +14,14 @@ MOST_HOPS = 254
 
 
 @njit(cache=True)
-def _port_hops(
-    edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits, queue
-):  # fmt: skip
+def _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue):
     """Fill hops[e] with the number of edges of the path to the goal that starts with edge e.
 
     As in OpenSM, a row propagates the hops of its best port. But which steps may follow depends on
     the step that last put the row into the queue, and that step may belong to another port. Where
     cables connect switches of one rank, paths can therefore lead down and up again.
     """
+    edge_offset, edge_row, reverse = graph.edge_offset, graph.edge_row, graph.edge_back
     rows = len(least)
     none = most_hops + 1
     for e in range(len(hops)):
@@ -56,24 +55,21 @@ def _port_hops(
 
 @njit(cache=True)
 def ranked_tables(
-    edge_offset, edge_row, edge_port, row_base, slot_edge, system, reverse, step, row_order,
-    target_offset, target_destination, destination_port, num_endpoints, most_hops, lmc, no_path,
-    table,
+    graph, system, step, row_order, target_offset, target_destination, destination_port,
+    num_endpoints, most_hops, lmc, no_path, table,
 ):  # fmt: skip
     """Fill tables as OpenSM does with the hops of its ranked search.
 
     Among a row's ports of the fewest hops, the port is chosen as in
     `weft.kernels.routing.tables.counted_tables`.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
-    - `reverse`, int32 [edges]: the edge of the same cable in the other direction.
     - `step`, uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
       destination.
     - `system`, `row_order`, `target_offset`, `target_destination`, `destination_port`,
       `num_endpoints`, `lmc`, `no_path`, `table`: as in `counted_tables`.
     - `most_hops`: largest number of edges of a path; longer paths are left out.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)
     least = np.empty(rows, dtype=np.int32)
@@ -86,10 +82,7 @@ def ranked_tables(
         switches = turn == 1
         offset = max(0, turn - 1)
         for goal in row_order:
-            _port_hops(
-                edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits,
-                queue,
-            )  # fmt: skip
+            _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
             for t in range(target_offset[goal], target_offset[goal + 1]):
                 d = target_destination[t]
                 if (d < num_endpoints) == switches:
@@ -106,9 +99,8 @@ def ranked_tables(
                             edges[count] = e
                             count += 1
                     best = counted_edge(
-                        edges, 0, count, edge_row, system, behind, row_base, slot_edge, table,
-                        d << lmc, offset, row,
-                    )  # fmt: skip
+                        edges, 0, count, graph, system, behind, table, d << lmc, offset, row
+                    )
                     line[row] = edge_port[best]
                     if not switches:
                         behind[best] += 1

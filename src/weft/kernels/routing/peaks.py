@@ -17,9 +17,8 @@ DEPTH = 6
 
 @njit(cache=True)
 def lower_peaks(
-    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, edge_tail, row_base, slot_edge,
-    component_size, row_sources, target_offset, target_destination, num_endpoints, rounds, load,
-    table,
+    graph, edge_up, ordered, edge_cost, component_size, row_sources, target_offset,
+    target_destination, num_endpoints, rounds, load, table,
 ):  # fmt: skip
     """Choose trees that avoid the edges of the peak: the largest load times cost.
 
@@ -29,11 +28,13 @@ def lower_peaks(
     than one in `SHARED` edges have the peak load. The arguments not listed are those of
     `weft.kernels.routing.tables.balanced_tables`.
 
-    `edge_tail`: attributes of `weft.fabrics.graph.SwitchGraph`. `rounds`: largest number of rounds
-    over all trees. `load`, int64 [edges]: number of flows on each edge by this table, changed in
-    place. `table`, uint8 or uint16 [destinations, rows]: tables with LMC 0, changed in place.
+    `rounds`: largest number of rounds over all trees. `load`, int64 [edges]: number of flows on
+    each edge by this table, changed in place. `table`, uint8 or uint16 [destinations, rows]: tables
+    with LMC 0, changed in place.
     Returns the number of replacements of trees.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    edge_tail, row_base, slot_edge = graph.edge_tail, graph.row_base, graph.slot_edge
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
     down = np.empty(rows, dtype=np.uint8)
@@ -84,16 +85,11 @@ def lower_peaks(
                     continue
                 if count == 0:
                     if ordered:
-                        count = updown(
-                            edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
-                        )
+                        count = updown(graph, edge_up, g, component_size[g], hops, down, queue)
                         sort_by_hops(queue, count, hops, first)
                     else:
                         count = bfs(edge_offset, edge_row, g, hops, queue)
-                    next_edges(
-                        edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first,
-                        edges,
-                    )  # fmt: skip
+                    next_edges(graph, edge_up, ordered, hops, down, queue, count, first, edges)
                 for i in range(1, count):
                     before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
                 _subtrees(queue, count, before, edge_row, sources, flow)

@@ -9,9 +9,8 @@ from weft.kernels.routing.distances import bfs, next_edges, updown
 
 @njit(cache=True)
 def balanced_tables(
-    edge_offset, edge_row, edge_port, edge_up, ordered, edge_cost, row_base, slot_edge,
-    component_size, row_sources, target_offset, target_destination, destination_port,
-    num_endpoints, lmc, passes, no_path, load, table,
+    graph, edge_up, ordered, edge_cost, component_size, row_sources, target_offset,
+    target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
 ):  # fmt: skip
     """Fill the entries of the destinations listed for each row with least loaded shortest paths.
 
@@ -22,8 +21,6 @@ def balanced_tables(
     are chosen again. If the LMC is above 0, a path first of all avoids edges that other LIDs of the
     same destination use.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `edge_up`, uint8 [edges]: 1 for an edge that leads up; empty unless `ordered`.
     - `ordered`: whether paths are the shortest up*/down* paths instead of the shortest ones.
     - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
@@ -40,6 +37,8 @@ def balanced_tables(
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    row_base, slot_edge = graph.row_base, graph.slot_edge
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
     down = np.empty(rows, dtype=np.uint8)
@@ -62,15 +61,11 @@ def balanced_tables(
             if again and target_destination[target_offset[g]] >= num_endpoints:
                 continue  # The only destination is the switch: its paths carry no load and stay.
             if ordered:
-                count = updown(
-                    edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
-                )
+                count = updown(graph, edge_up, g, component_size[g], hops, down, queue)
                 sort_by_hops(queue, count, hops, first)
             else:
                 count = bfs(edge_offset, edge_row, g, hops, queue)
-            next_edges(
-                edge_offset, edge_row, edge_up, ordered, hops, down, queue, count, first, edges
-            )
+            next_edges(graph, edge_up, ordered, hops, down, queue, count, first, edges)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
                 line = table[(d << lmc) + offset]
@@ -89,8 +84,8 @@ def balanced_tables(
                     _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
                 else:
                     _unlike(
-                        table, d << lmc, 1 << lmc, offset, again, queue, count, first, edges,
-                        edge_row, edge_port, edge_cost, load, senders, cost, chosen,
+                        table, d << lmc, 1 << lmc, offset, again, queue, count, first, edges, graph,
+                        edge_cost, load, senders, cost, chosen,
                     )  # fmt: skip
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
@@ -117,10 +112,11 @@ def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chose
 
 @njit(cache=True)
 def _unlike(
-    table, lid, lids, offset, again, queue, count, first, edges, edge_row, edge_port, edge_cost,
-    load, senders, cost, chosen,
+    table, lid, lids, offset, again, queue, count, first, edges, graph, edge_cost, load, senders,
+    cost, chosen,
 ):  # fmt: skip
     """Choose as `_cheapest`, but other LIDs of the destination on an edge add to its cost."""
+    edge_row, edge_port = graph.edge_row, graph.edge_port
     cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
@@ -156,9 +152,7 @@ def carry(queue, count, chosen, edge_row, sources, flow, load, sign):
 
 
 @njit(cache=True)
-def counted_edge(
-    edges, first, last, edge_row, system, behind, row_base, slot_edge, table, line, offset, row
-):  # fmt: skip
+def counted_edge(edges, first, last, graph, system, behind, table, line, offset, row):
     """Return the edge by which OpenSM sends from a row to LID offset `offset` of a destination.
 
     Of the edges [first, last), that with the least count to a system to which no earlier offset is
@@ -166,11 +160,11 @@ def counted_edge(
     search begins after the edge of the offset before, which decides between equals.
 
     - `edges`, int32: edges of the row, by port.
-    - `edge_row`, `row_base`, `slot_edge`: attributes of `weft.fabrics.graph.SwitchGraph`.
     - `system`, uint64 [rows]: system that each row belongs to.
     - `behind`, int64 [edges]: number of LIDs routed via each edge.
     - `table`, `line`: tables, and their line for offset 0 of the destination.
     """
+    edge_row, row_base, slot_edge = graph.edge_row, graph.row_base, graph.slot_edge
     best = other_system = other_node = -1
     fewest = 1 << 30
     start = 0
@@ -206,8 +200,8 @@ def counted_edge(
 
 @njit(cache=True)
 def counted_tables(
-    edge_offset, edge_row, edge_port, row_base, slot_edge, system, row_order, target_offset,
-    target_destination, destination_port, num_endpoints, lmc, no_path, behind, table,
+    graph, system, row_order, target_offset, target_destination, destination_port, num_endpoints,
+    lmc, no_path, behind, table,
 ):  # fmt: skip
     """Fill tables as OpenSM does, by the number of LIDs already routed via each port.
 
@@ -215,14 +209,13 @@ def counted_tables(
     endpoints, then all switches, which have one LID and are not counted, then the other LID offsets
     of endpoints. Every row sends by a port that starts a shortest path; see `counted_edge`.
 
-    - `edge_offset`, `edge_row`, `edge_port`, `row_base`, `slot_edge`: attributes of
-      `weft.fabrics.graph.SwitchGraph`.
     - `system`, `behind`: as in `counted_edge`; `behind` is changed in place.
     - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
     - `target_offset`, `target_destination`, `destination_port`, `num_endpoints`, `no_path`: as in
       `balanced_tables`.
     - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place.
     """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
     no_order = np.empty(0, dtype=np.uint8)
@@ -234,9 +227,7 @@ def counted_tables(
         offset = max(0, turn - 1)
         for g in row_order:
             count = bfs(edge_offset, edge_row, g, hops, queue)
-            next_edges(
-                edge_offset, edge_row, no_order, False, hops, no_order, queue, count, first, edges
-            )
+            next_edges(graph, no_order, False, hops, no_order, queue, count, first, edges)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
                 if (d < num_endpoints) == switches:
@@ -246,8 +237,8 @@ def counted_tables(
                 line[g] = destination_port[d]
                 for i in range(1, count):
                     best = counted_edge(
-                        edges, first[i], first[i + 1], edge_row, system, behind, row_base,
-                        slot_edge, table, d << lmc, offset, queue[i],
+                        edges, first[i], first[i + 1], graph, system, behind, table, d << lmc,
+                        offset, queue[i],
                     )  # fmt: skip
                     line[queue[i]] = edge_port[best]
                     if not switches:

@@ -102,9 +102,8 @@ def _as_opensm(
     lids[: fabric.num_switches] = predict_lids(fabric, lmc=lmc).base[fabric.num_endpoints :]
     sl = np.zeros((graph.num_rows, len(table)), dtype=np.uint8)
     needed = dfsssp_lanes(
-        graph.edge_row, graph.row_base, graph.slot_edge,
-        (lids[graph.row_node[graph.edge_tail]] << 16) + graph.edge_port, rows, adapters << lmc,
-        lines.astype(np.int32), int(degree[graph.edge_row].sum()) + 1, int(turns.sum()) + 1,
+        graph.parts, (lids[graph.row_node[graph.edge_tail]] << 16) + graph.edge_port, rows, adapters
+        << lmc, lines.astype(np.int32), int(degree[graph.edge_row].sum()) + 1, int(turns.sum()) + 1,
         max_vls, table, sl,
     )  # fmt: skip
     if needed > max_vls:

@@ -80,9 +80,8 @@ def dor(
         notes = (f"found dimensions: {factors}",)
     graph = fabric.graph
     dimension_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, key, _in_order(fabric, order),
-        graph.destination_row, destination_ports(fabric), fabric.num_endpoints, lmc,
-        int(np.iinfo(table.dtype).max), table,
+        graph.parts, key, _in_order(fabric, order), destination_ports(fabric), fabric.num_endpoints,
+        lmc, int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
     return TableRoutes(**provenance(fabric, "dor", notes=notes), table=table, lmc=lmc)
 

@@ -53,7 +53,7 @@ def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     graph.need_memory(graph.num_rows, 4, "candidate sets")
     set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
     targets = np.arange(graph.num_rows, dtype=np.int32)
-    offset, edges = shortest_path_sets(graph.edge_offset, graph.edge_row, targets, set_id)
+    offset, edges = shortest_path_sets(graph.parts, targets, set_id)
     routes = CandidateRoutes(
         **provenance(fabric, "ecmp", notes=(HOW_TAKEN,)),
         set_id=set_id,

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.kernels.graph import Graph
+from weft.kernels.parts import parts
 from weft.kernels.routing.distances import bfs_many
 from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_paths
 from weft.routing.engine_registry import (
@@ -21,7 +23,7 @@ from weft.routing.engine_registry import (
     provenance,
     row_sources,
 )
-from weft.routing.lane_assignment import TablePaths, check_vls, edges_back, refuse_lanes
+from weft.routing.lane_assignment import TablePaths, check_vls, refuse_lanes
 from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.kns import Kns, find_kns
 
@@ -169,7 +171,7 @@ def _fill(
             offset=graph.edge_offset,
             row=graph.edge_row,
             port=graph.edge_port,
-            back=edges_back(fabric),
+            back=fabric.graph.edge_back,
             up=edge_up,
             cost=1.0 / fabric.link_rate_gbps[graph.edge_link],
             row_base=graph.row_base,
@@ -282,6 +284,7 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
     tail, head = number[graph.edge_tail[edges]], number[graph.edge_row[edges]]
     offset = np.zeros(len(switches) + 1, dtype=np.int32)
     np.cumsum(np.bincount(tail, minlength=len(switches)), out=offset[1:])
+    inner = parts(Graph(edge_offset=offset, edge_row=head))
     has_joints = np.isin(switches, kns.joint_switch).astype(np.uint8)
     height = kns.stage[switches].astype(np.int64)
     unreached = np.ones(kns.num_lines, dtype=np.int64)
@@ -289,8 +292,8 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
     while unreached.any():
         up = (height[head] > height[tail]) | ((height[head] == height[tail]) & (head > tail))
         inner_paths(
-            offset, head, up.astype(np.uint8), start, rank, line, has_joints, base,
-            hops, down, order, unreached,
+            inner, up.astype(np.uint8), start, rank, line, has_joints, base, hops, down, order,
+            unreached,
         )  # fmt: skip
         assert not (rooted and unreached.any())
         for split in np.flatnonzero(unreached):

@@ -28,9 +28,7 @@ from weft.routing.lane_assignment import (
     MOST_LANES,
     TablePaths,
     check_vls,
-    edges_back,
     refuse_lanes,
-    waits,
 )
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import TableRoutes, VirtualLanes
@@ -168,10 +166,9 @@ def _choose_trees(
     chosen = np.empty((rows, rows), dtype=np.int32)
     layer = np.empty((rows, rows), dtype=np.uint8)
     layered_paths(
-        graph.edge_offset, graph.edge_row, graph.edge_tail, edges_back(fabric), cost,
-        waits(fabric), np.arange(rows, dtype=np.int32), counts, sources, weight, frugal,
-        MOST_LANES, np.tile(np.arange(edges, dtype=np.int32), (MOST_LANES, 1)), load, chosen,
-        layer,
+        graph.parts, cost, np.arange(rows, dtype=np.int32), counts, sources, weight,
+        frugal, MOST_LANES, np.tile(np.arange(edges, dtype=np.int32), (MOST_LANES, 1)), load,
+        chosen, layer,
     )  # fmt: skip
     ports = np.full((rows, rows), np.iinfo(table.dtype).max, dtype=table.dtype)
     routed = chosen >= 0
@@ -203,13 +200,12 @@ def _spread(
     goals = graph.destination_row[lids >> lmc]
     sources = row_sources(fabric)
     widen_orders(
-        graph.edge_offset, graph.edge_row, graph.edge_tail, edges_back(fabric), waits(fabric),
-        np.unique(goals), paths.counts, (sources > 0).astype(np.uint8), graph.row_base,
-        graph.slot_edge, table, paths.lines, lanes, position,
+        graph.parts, np.unique(goals), paths.counts, (sources > 0).astype(np.uint8),
+        table, paths.lines, lanes, position,
     )  # fmt: skip
     new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
     spread_paths(
-        graph.edge_offset, graph.edge_row, graph.edge_port, cost, graph.row_base, graph.slot_edge,
-        lids, goals, paths.counts, sources, position, passes, load, table, new_lanes,
+        graph.parts, cost, lids, goals, paths.counts, sources, position, passes, load, table,
+        new_lanes,
     )  # fmt: skip
     sl[:, lids] = new_lanes.T

@@ -313,9 +313,7 @@ class _Problem:
         """
         fabric, graph = self.fabric, self.fabric.graph
         channels = len(graph.edge_row)
-        reverse = graph.edge_of_link[graph.edge_link ^ 1]
-        dependency = np.zeros(channels + 1, dtype=np.int64)
-        np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=dependency[1:])
+        dependencies = int(graph.first_dependency[-1])
         edge_cost = 1.0 / fabric.link_rate_gbps[graph.edge_link]
         sources = row_sources(fabric)
         ends = np.bincount(
@@ -331,10 +329,10 @@ class _Problem:
             lane[order] = np.arange(lanes, dtype=np.int32).repeat([len(part) for part in aims])
         wanted, aimed = (np.array(marks) for marks in zip(*map(self.escape, aims), strict=True))
         share_lanes(
-            graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, dependency, edge_cost,
-            sources, self.weight, self.distances, order.repeat(np.maximum(ends[order], 1) * grow),
-            self.parent, wanted, aimed, np.zeros(channels, dtype=np.int64),
-            np.zeros((lanes, int(dependency[-1])), dtype=np.uint8), position, channel_at, lane,
+            graph.parts, edge_cost, sources, self.weight, self.distances,
+            order.repeat(np.maximum(ends[order], 1) * grow), self.parent, wanted, aimed,
+            np.zeros(channels, dtype=np.int64),
+            np.zeros((lanes, dependencies), dtype=np.uint8), position, channel_at, lane,
         )  # fmt: skip
         used = np.unique(lane[lane >= 0]) if (lane >= 0).any() else np.zeros(1, dtype=np.int32)
         lane = np.where(lane < 0, 0, np.searchsorted(used, lane)).astype(np.int32)
@@ -343,12 +341,10 @@ class _Problem:
         best = table.copy()
         no_path = int(np.iinfo(table.dtype).max)
         worst, total = ordered_tables(
-            graph.edge_offset, graph.edge_row, graph.edge_tail, reverse, graph.edge_port,
-            edge_cost, graph.row_base, graph.slot_edge, sources, self.weight, self.distances,
+            graph.parts, edge_cost, sources, self.weight, self.distances,
             np.arange(graph.num_rows, dtype=np.int32), lane, position[used], channel_at[used],
             offset, listed, destination_ports(fabric), fabric.num_endpoints, lmc, passes, no_path,
             np.zeros(channels, dtype=np.int64), table, best,
         )  # fmt: skip
-        complete_rows(graph.edge_offset, graph.edge_row, graph.edge_port, reverse,
-                graph.destination_row, lmc, no_path, best)  # fmt: skip
+        complete_rows(graph.parts, lmc, no_path, best)
         return _Attempt(best, lane, len(used), worst, total)

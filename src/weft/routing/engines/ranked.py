@@ -25,12 +25,9 @@ def fill_ranked(
     most_hops: int = MOST_HOPS,
 ) -> None:
     """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.routing.opensm_ranks`."""
-    graph = fabric.graph
     ranked_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port, graph.row_base, graph.slot_edge,
-        row_system(fabric), graph.edge_of_link[graph.edge_link ^ 1], step,
-        *opensm_targets(fabric), fabric.num_endpoints, most_hops, lmc,
-        int(np.iinfo(table.dtype).max), table,
+        fabric.graph.parts, row_system(fabric), step, *opensm_targets(fabric),
+        fabric.num_endpoints, most_hops, lmc, int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
 
 

@@ -43,10 +43,7 @@ def smodk(fabric: Fabric) -> Routes:
     graph, hosts = fabric.graph, fabric.num_hosts
     # Each host of a fat tree has one port, so endpoints are hosts.
     offset = np.zeros(hosts * (hosts - 1) + 1, dtype=np.int64)
-    tree = (
-        mirror.table, graph.destination_row[:hosts], graph.row_base, graph.slot_edge,
-        graph.edge_row, graph.edge_link, graph.edge_of_link, offset,
-    )  # fmt: skip
+    tree = (mirror.table, graph.destination_row[:hosts], graph.parts, offset)
     edge = np.empty(reversed_paths(*tree, np.zeros(0, dtype=np.int32)), dtype=np.int32)
     reversed_paths(*tree, edge)
     pair = np.arange(hosts * hosts, dtype=np.int64)

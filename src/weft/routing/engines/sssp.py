@@ -149,8 +149,7 @@ def _fill_weighted(
     row_weight = _row_lids(fabric, lmc)
     total = int(row_weight.sum())
     weighted_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port,
-        graph.edge_of_link[graph.edge_link ^ 1], row_rank, rank_row, row_weight, total * total, far,
-        opensm_order(fabric, lmc)[1], graph.destination_row, destination_ports(fabric),
-        (graph.destination_link >= 0).astype(np.uint8), lmc, int(np.iinfo(table.dtype).max), table,
+        graph.parts, row_rank, rank_row, row_weight, total * total, far, opensm_order(fabric,
+        lmc)[1], destination_ports(fabric), (graph.destination_link >= 0).astype(np.uint8), lmc,
+        int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip

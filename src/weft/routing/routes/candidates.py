@@ -159,8 +159,7 @@ class CandidateRoutes(Routes):
         graph = fabric.graph
         result: tuple[NDArray[Any], ...] = drawn_routes(
             self.set_id, self.set_offset, self.set_edge, self.via, self.via_set, self.direct,
-            graph.edge_row, graph.edge_link, graph.destination_row, graph.destination_link,
-            endpoint_out(fabric), flows.sources, flows.destinations, state,
+            graph.parts, endpoint_out(fabric), flows.sources, flows.destinations, state,
         )  # fmt: skip
         return result
 
@@ -176,9 +175,8 @@ class CandidateRoutes(Routes):
         offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
         unrouted += split_loads(
-            self.set_id, self.set_offset, self.set_edge, graph.edge_row, graph.edge_link,
-            graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
-            offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
+            self.set_id, self.set_offset, self.set_edge, graph.parts, graph.destination_link,
+            endpoint_out(fabric), offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
             flows.sources, flows.destinations, flows.weights, per_link,
         )  # fmt: skip
         return per_link, int(unrouted)
@@ -196,11 +194,8 @@ class CandidateRoutes(Routes):
         sets = (self.set_id, self.set_offset, self.set_edge, self.set_lane)
         if self.num_intermediates:
             phase_dependencies(
-                *sets, self.via, self.via_set, self.turn_set, self.direct, graph.edge_offset,
-                graph.edge_row, rows, lane, self.num_vls, *dependencies,
+                *sets, self.via, self.via_set, self.turn_set, self.direct, graph.parts,
+                rows, lane, self.num_vls, *dependencies,
             )  # fmt: skip
             return
-        candidate_dependencies(
-            *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, self.num_vls,
-            *dependencies,
-        )  # fmt: skip
+        candidate_dependencies(*sets, rows, graph.parts, rows, lane, self.num_vls, *dependencies)

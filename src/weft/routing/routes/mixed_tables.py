@@ -56,14 +56,12 @@ class MixedTables(TableRoutes):
 
     def _follow(self, fabric: Fabric, *dependencies: NDArray[Any]) -> int:
         lids, starts = _paths(fabric, self.lmc)
-        graph = fabric.graph
+        graph = fabric.graph.parts
         return int(
             mixed_dependencies(
-                self.before, self.table, lids, self.lmc, graph.row_base, graph.row_link,
-                graph.slot_edge, graph.edge_offset, graph.edge_row, graph.destination_link, starts,
-                *dependencies,
+                self.before, self.table, lids, self.lmc, graph, starts, *dependencies
             )
-        )  # fmt: skip
+        )
 
 
 def detour(
@@ -81,10 +79,7 @@ def detour(
     on_path = []
     for routes in (before, after):
         used = np.zeros(routes.table.shape, dtype=np.uint8)
-        mark_used(
-            routes.table, lids, routes.lmc, graph.row_base, graph.row_link, graph.slot_edge,
-            graph.edge_row, graph.destination_link, starts, used,
-        )  # fmt: skip
+        mark_used(routes.table, lids, routes.lmc, graph.parts, starts, used)
         on_path.append(used > 0)
     return (
         replace(after, table=np.where(on_path[0], before.table, after.table)),

@@ -50,10 +50,7 @@ class PathRoutes(Routes):
                 f"pair {self.pair[-1]} must be below {endpoints} x {endpoints}, the number of "
                 f"pairs of endpoints of {fabric.name}"
             )
-        path, status = first_broken_path(
-            self.pair, self.offset, self.edge, endpoints, graph.destination_row,
-            graph.edge_tail, graph.edge_row,
-        )  # fmt: skip
+        path, status = first_broken_path(self.pair, self.offset, self.edge, endpoints, graph.parts)
         if status != SOUND:
             names = [
                 fabric.node_names[fabric.endpoint_node[end]]
@@ -140,7 +137,7 @@ class PathRoutes(Routes):
         port = np.where(link >= 0, fabric.link_from_port[link], 0)
         path_dependencies(
             row, port.astype(np.int32), np.broadcast_to(self.sl, len(row)),
-            self.offset, self.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
+            self.offset, self.edge, graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             self.lanes.tables, self.lanes.index, self.lanes.base, self.lanes.ports,
             self.num_vls, *dependencies,

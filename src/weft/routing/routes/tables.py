@@ -85,17 +85,7 @@ class TableRoutes(Routes):
 
     def walk_arrays(self, fabric: Fabric) -> tuple[Any, ...]:
         """Return the first arguments of `weft.kernels.routes.walk.table_loads`."""
-        graph = fabric.graph
-        return (
-            self.table,
-            graph.row_base,
-            graph.row_link,
-            graph.link_row,
-            graph.destination_row,
-            graph.destination_link,
-            endpoint_out(fabric),
-            self.no_path,
-        )
+        return self.table, fabric.graph.parts, endpoint_out(fabric), self.no_path
 
     def links(
         self, fabric: Fabric, flows: EndpointFlows
@@ -134,8 +124,7 @@ class TableRoutes(Routes):
             ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
         sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
         table_dependencies(
-            self.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
-            graph.edge_offset, graph.edge_row,
+            self.table, lids.astype(np.int32), graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
             self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,

@@ -161,7 +161,7 @@ def _numbered(fabric: Fabric, found: NDArray[np.int64], used: NDArray[np.bool_])
         above = np.where(level > low, prefix, 0)
         _refuse_twins(fabric, level == low + 1, subtree, prefix)
     complete = all(np.all(stage.edge >= 0) for stage in stages)
-    reverse = graph.edge_of_link[graph.edge_link ^ 1]
+    reverse = graph.edge_back
     left_out = _left_out(fabric, level, used)
     return FoldedClos(level, leaf_row, leaf_of_row, tuple(stages), reverse, complete, left_out)
 

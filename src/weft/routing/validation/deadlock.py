@@ -42,11 +42,11 @@ def credit_loops(
         return [], 1
     first_bit, bits, used = dependencies(fabric, routes, management=management)
     in_use = max(int(used.reshape(-1, vls).any(axis=0).sum()), 1)
-    remaining = strip_acyclic(graph.edge_offset, graph.edge_row, vls, first_bit, bits, used)
+    remaining = strip_acyclic(graph.parts, vls, first_bit, bits, used)
     if not remaining.any():
         return [], in_use
     none = np.zeros(0, dtype=np.int32)
-    arguments = (graph.edge_offset, graph.edge_row, vls, first_bit, bits, remaining)
+    arguments = (graph.parts, vls, first_bit, bits, remaining)
     count = list_dependencies(*arguments, none, none)
     tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     list_dependencies(*arguments, tails, heads)

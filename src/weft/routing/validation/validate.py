@@ -298,8 +298,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
     loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
     unrouted, apart, loops, unrouted_rows = check_tables(
-        routes.table, routes.lmc, graph.destination_row, graph.destination_link, weight,
-        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
+        routes.table, routes.lmc, graph.parts, weight, row_sources(fabric),
         _hosts_that_are_rows(fabric), routes.no_path, fabric.graph.hops(), histogram, detours,
         loop_lids, loop_rows,
     )  # fmt: skip
@@ -486,9 +485,8 @@ def reached_rows(
     graph = fabric.graph
     reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
     arriving_rows(
-        routes.table, (endpoints << routes.lmc).astype(np.int32),
-        graph.destination_row[endpoints], graph.destination_link[endpoints],
-        graph.row_base, graph.row_link, graph.link_row, routes.no_path, reached,
+        routes.table, (endpoints << routes.lmc).astype(np.int32), graph.destination_row[endpoints],
+        graph.destination_link[endpoints], graph.parts, routes.no_path, reached,
     )  # fmt: skip
     return reached
 
@@ -503,9 +501,8 @@ def _list_unrouted(routes: Routes, fabric: Fabric, pairs: NDArray[np.int64]) -> 
 def _list_of_tables(routes: TableRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
     graph = fabric.graph
     list_unrouted(
-        routes.table, routes.lmc, fabric.host_endpoint,
-        graph.destination_row, graph.destination_link, _host_rows(fabric),
-        graph.row_base, graph.row_link, graph.link_row, routes.no_path, pairs,
+        routes.table, routes.lmc, fabric.host_endpoint, graph.parts, _host_rows(fabric),
+        routes.no_path, pairs,
     )  # fmt: skip
 
 

@@ -160,8 +160,7 @@ def _runs(
         known = (source >= 0) & (flows.destinations >= 0) & (rows[0] >= 0) & (rows[1] >= 0)
         source = np.where(known & routed_rows(fabric, routes)[rows[1], rows[0]], source, -1)
     arrays = (
-        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
-        graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
+        routes.set_id, routes.set_offset, routes.set_edge, graph.parts, endpoint_out(fabric),
         routes.via, routes.via_set, np.nan_to_num(minimal_share), source.astype(np.int32),
         flows.destinations,
     )  # fmt: skip

@@ -91,9 +91,7 @@ def key_tables(
         graph.need_memory(fabric.num_destinations << size, 2, "ports")
         table = np.repeat(base.table, 1 << size, axis=0)
         taken = np.zeros(table.shape, dtype=np.bool_)
-        left = give_offsets(
-            destination, offset, edge, graph.edge_tail, graph.edge_port, size, table, taken, chosen
-        )
+        left = give_offsets(destination, offset, edge, graph.parts, size, table, taken, chosen)
         if left < 0 or lmc is not None:
             ends = np.cumsum([0, *(len(key.sources) for key in keys)])
             name = f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}"

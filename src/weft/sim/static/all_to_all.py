@@ -74,10 +74,8 @@ def _of_tables(
     graph = fabric.graph
     loads = np.zeros(fabric.num_links, dtype=np.int64)
     unrouted = all_to_all_table_loads(
-        routes.table, (joined << routes.lmc).astype(np.int32),
-        graph.destination_row[joined], graph.destination_link[joined],
-        graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
-        routes.no_path, loads,
+        routes.table, (joined << routes.lmc).astype(np.int32), graph.destination_row[joined],
+        graph.destination_link[joined], graph.parts, row_sources(fabric), routes.no_path, loads,
     )  # fmt: skip
     # A host injects the flows that have a path; all flows have one unless routes are broken.
     out = endpoint_out(fabric)[joined]
@@ -132,9 +130,8 @@ def _split(
     nothing = np.full(fabric.num_destinations, -1, dtype=np.int32)
     loads = np.zeros(fabric.num_links)
     split_loads(
-        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
-        graph.destination_row, read_only(nothing.view()), nothing, graph.link_row, offset, order,
-        endpoint_of[start], endpoint_of[end], weight, loads,
+        routes.set_id, routes.set_offset, routes.set_edge, graph.parts, read_only(nothing.view()),
+        nothing, offset, order, endpoint_of[start], endpoint_of[end], weight, loads,
     )  # fmt: skip
     reached = (routes.set_id[end, start] >= 0) * weight
     unrouted = float(weight.sum() - reached.sum())
@@ -223,9 +220,8 @@ def _table_users(
     at = np.where(slot[known] >= 0, leaves, graph.link_row[known])
     targets = endpoint[np.argsort(graph.destination_row[endpoint], kind="stable")]
     index, start, end, flows = row_users(
-        routes.table, targets << routes.lmc, targets, graph.destination_row,
-        graph.destination_link, graph.row_base, graph.row_link, graph.link_row,
-        routes.no_path, row_sources(fabric), slot[known], at, sender[known],
+        routes.table, targets << routes.lmc, targets, graph.parts, routes.no_path,
+        row_sources(fabric), slot[known], at, sender[known],
     )  # fmt: skip
     return carries[index], start, end, flows
 

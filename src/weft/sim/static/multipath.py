@@ -218,8 +218,7 @@ def multipath_loads(
     codes = _path_codes(fabric, function, seed, bin_of.shape)
     counts = np.zeros((int(bin_of.max()) + 1, len(graph.edge_row)), dtype=np.int64)
     status, flow = hashed_counts(
-        routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
-        graph.destination_row, out, graph.link_row, offset, grouped,
+        routes.set_id, routes.set_offset, routes.set_edge, graph.parts, out, offset, grouped,
         flows.sources, flows.destinations, bin_of,
         function.kind, np.uint64(seed), *codes, mask, rotation, counts, unrouted,
     )  # fmt: skip

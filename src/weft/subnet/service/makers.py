@@ -272,7 +272,7 @@ def _lids(
             before = (table.copy(), taken.copy()) if number else None
             left = give_offsets(
                 np.searchsorted(hosts, key.endpoints[1]).astype(np.int32), begin, edges,
-                graph.edge_tail, graph.edge_port, lmc, table, taken, chosen,
+                graph.parts, lmc, table, taken, chosen,
             )  # fmt: skip
             if left >= 0 and before is not None:
                 table, taken = before

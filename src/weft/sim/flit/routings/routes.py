@@ -52,8 +52,8 @@ def _of_tables(links: Links, routes: TableRoutes, lanes: int) -> Routing:
     reached = np.zeros((links.ends, graph.num_rows), dtype=bool)
     rows = graph.destination_row[: links.ends]
     arriving_rows(
-        routes.table, ends, rows, graph.destination_link[: links.ends], graph.row_base,
-        graph.row_link, graph.link_row, routes.no_path, reached,
+        routes.table, ends, rows, graph.destination_link[: links.ends], graph.parts, routes.no_path,
+        reached,
     )  # fmt: skip
     for destination in np.flatnonzero(~reached[:, rows].all(axis=1))[:1]:
         _refuse(links, routes, np.flatnonzero(~reached[destination, rows])[0], destination)

@@ -1,0 +1,73 @@
+"""Numba's inference of types, which asks the same questions many times, with the answers kept.
+
+For each operator and function that a kernel calls, Numba tries all implementations that it has. For
+each of them it looks up a key with the compiler's flags, of which it makes a dictionary every time.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from numba import types
+from numba.core.compiler import Flags
+from numba.core.targetconfig import ConfigStack
+
+#: Types of arguments whose meaning does not depend on what else is compiled.
+_SETTLED = (
+    types.Number, types.Boolean, types.Array, types.NumberClass, types.DType, types.NoneType,
+    types.Literal, types.BaseTuple, types.Record,
+)  # fmt: skip
+_Flags: Any = Flags
+
+
+class KernelFlags(_Flags):  # type: ignore[misc]
+    """Numba's flags, of which those that the compiler consults exist once and do not change."""
+
+    def copy(self) -> _Entered:
+        """Return the flags that Numba enters while it compiles a function."""
+        entered = _Entered(self)
+        return _entered.setdefault(entered, entered)
+
+
+class _Entered(_Flags):  # type: ignore[misc]
+    @cached_property
+    def _hash(self) -> int:
+        return hash(Flags(self))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> Any:
+        return self is other or super().__eq__(other)
+
+    def copy(self) -> Any:
+        """Return flags that may be changed."""
+        return Flags(self)
+
+
+_entered: dict[_Entered, _Entered] = {}
+
+
+def _remembered(infer: Any) -> Any:
+    """Keep the signatures that a method of Numba's functions infers for settled types."""
+    known: dict[Any, tuple[Any, Any]] = {}
+
+    def get_call_type(function: Any, context: Any, arguments: Any, named: Any) -> Any:
+        flags = ConfigStack.top_or_none()
+        settled = isinstance(flags, _Entered) and all(isinstance(a, _SETTLED) for a in arguments)
+        if named or not settled:
+            return infer(function, context, arguments, named)
+        key = function, context, tuple(arguments), flags
+        if key in known:
+            signature, code = known[key]
+            function._impl_keys[signature.args] = code
+        else:
+            signature = infer(function, context, arguments, named)
+            known[key] = signature, function._impl_keys[signature.args]
+        return signature
+
+    return get_call_type
+
+
+types.Function.get_call_type = _remembered(types.Function.get_call_type)

@@ -1,0 +1,50 @@
+"""Signatures that are kept are those that Numba would infer again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.compiler import Flags
+from numba.extending import overload
+
+from weft.kernels.cache import njit
+from weft.kernels.inference import KernelFlags
+
+
+def test_flags_that_the_compiler_consults_exist_once() -> None:
+    plain, strict = Flags(), Flags()
+    strict.error_model = "numpy"
+    entered = KernelFlags(plain).copy()
+    assert entered is KernelFlags(Flags()).copy()
+    assert entered == plain
+    assert hash(entered) == hash(plain)
+    assert KernelFlags(strict).copy() == strict != entered
+    changed = entered.copy()
+    changed.error_model = "numpy"
+    assert entered == plain
+
+
+def _quotient(a: float, b: float) -> float:
+    return a / b
+
+
+@overload(_quotient)
+def _compiled(a, b):
+    return lambda a, b: a / b
+
+
+def _kernel(**options: Any) -> Any:
+    @njit(**options)
+    def kernel(a: float, b: float) -> float:
+        return _quotient(a, b)
+
+    return kernel
+
+
+def test_each_kernel_gets_the_code_of_its_own_options() -> None:
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            _kernel()(1.0, 0.0)
+        assert _kernel(error_model="numpy")(1.0, 0.0) == np.inf
