@@ -219,7 +219,7 @@ def test_the_result_does_not_depend_on_the_processes(small: StudyResult) -> None
     assert two.text() == small.text()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "seeds"), [(7, 2), (6, 2), (9, 3), (5, None), (0, None)])
 def test_an_interrupt_leaves_the_seeds_that_are_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: int, seeds: int | None

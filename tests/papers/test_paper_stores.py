@@ -72,7 +72,7 @@ class Counted:
             raise KeyboardInterrupt
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", list(SMALL))
 def test_a_store_changes_no_result_and_is_computed_once(name: str, tmp_path: Path) -> None:
     options, more = SMALL[name]

@@ -203,6 +203,7 @@ def test_claims_hold_on_measurements_that_fit() -> None:
     assert set(claims["ping"].findings) == {PAPER}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("traffic", "factor", "failing"),
     [
@@ -295,6 +296,7 @@ def test_frames(small: QsNetStudy) -> None:
     assert small.nodes.filter(choice=PAPER)["mb_s"].to_list()[:4] == [8.0, 8.0, 8.0, 4.8]
 
 
+@pytest.mark.slow
 def test_text_and_files(small: QsNetStudy, tmp_path: Path) -> None:
     text = small.text(250)
     for claim in small.claims:
@@ -319,6 +321,7 @@ def test_the_result_does_not_depend_on_the_processes() -> None:
     assert set(verdicts.values()) == {Verdict.HOLDS}
 
 
+@pytest.mark.slow
 def test_runs_of_several_figures_are_simulated_once() -> None:
     seen: set[int] = set()
     results = Results(watch=lambda progress: seen.add(progress.runs))

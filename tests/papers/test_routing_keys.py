@@ -73,6 +73,7 @@ def test_traffic_divides_a_permutation_into_applications() -> None:
     assert sizes.mean() == pytest.approx(10, rel=0.05)
 
 
+@pytest.mark.slow
 def test_contention_of_dmodk_is_that_of_its_engine() -> None:
     fabric = weft.fabric("xgft:2;20,20;1,20")
     for seed in range(3):
@@ -321,6 +322,7 @@ def test_frames(small: KeyStudy) -> None:
     assert len(small.contention) == 3 * len(METHODS)
 
 
+@pytest.mark.slow
 def test_text_and_files(small: KeyStudy, tmp_path: Path) -> None:
     text = small.text(250)
     for claim in small.claims:

@@ -79,7 +79,7 @@ def workload_of(posts: list[Post], hosts: int) -> Any:
     return builder.build()
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(60))
 def test_the_kernel_copies_packets_by_the_rules(seed: int) -> None:
     draw = Draw(seed)
