@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import announced_compile, check_files, console
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FLOW, OUTPUT, RUNS, File, Name, Whole
+from weft.cli.output import emit
 from weft.core.files import write_text
 from weft.sim.flow.contention.coefficients import INFINIBAND, read_coefficients, write_coefficients
 from weft_calibration.fit import COEFFICIENTS, Calibration, fit

@@ -69,7 +69,7 @@ def test_verbose_prints_a_traceback_with_an_error(capsys: pytest.CaptureFixture[
 
 
 def test_flags_after_two_dashes_belong_to_another_program() -> None:
-    from weft.cli.machine_output import split_flags
+    from weft.cli.output import split_flags
 
     flags, rest = split_flags(["--json", "opensm", "live", "ring:6", "--", "ls", "--quiet"])
     assert flags == {"--json"}

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from weft import __version__
-from weft.cli.machine_output import FLAGS, output_by, split_flags
-from weft.cli.output import plain, printable_output
+from weft.cli.output import FLAGS, output_by, plain, printable_output, split_flags
 from weft.core.errors import STANDARD_INPUT, InputError, WeftError
 from weft.core.extensions import extensions
 from weft.core.signals import ended_by, stoppable

@@ -15,9 +15,9 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
-from weft.cli.machine_output import given
 from weft.cli.option_types import OUTPUT
 from weft.cli.options import options_of
+from weft.cli.output import given
 from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
@@ -27,7 +27,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.formats import reader
 from weft.fabrics.formats.signatures import BOOKSIM, signature
-from weft.fabrics.judged import Judged
+from weft.fabrics.judged import EVERYBODY, Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
@@ -73,7 +73,8 @@ class JudgedOptions(_Judged):  # type: ignore[misc]
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults and with traffic of the judged hosts only."""
         judged: Judged = self.build(Judged)
-        return judged.of(FabricOptions.load(self, spec_or_path))
+        fabric = FabricOptions.load(self, spec_or_path)
+        return fabric if judged == EVERYBODY else judged.of(fabric)
 
 
 ALL_HOSTS = JudgedOptions()

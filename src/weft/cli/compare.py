@@ -29,9 +29,9 @@ from weft.cli.common import (
     console,
     table_width,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, Engine, File, Pattern, Whole
 from weft.cli.options import split_names
+from weft.cli.output import emit
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.files import write_text

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from weft.advice.machine_room import RoomLayout, cost
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
-from weft.cli.machine_output import emit
 from weft.cli.option_types import OUTPUT, ROOM, File
 from weft.cli.options import options_of
+from weft.cli.output import emit
 from weft.core.settings import settings
 
 _Options: Any = options_of("LayoutOptions", settings(RoomLayout))

@@ -18,7 +18,7 @@ from rich.table import Table
 import weft
 from weft.cli.common import console
 from weft.cli.listing import KINDS
-from weft.cli.machine_output import emit
+from weft.cli.output import emit
 from weft.core.errors import PluginWarning
 from weft.core.extensions import extensions
 from weft.core.pool import cores

@@ -20,9 +20,9 @@ from weft.cli.common import (
     console,
     is_booksim,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, FLIT, OUTPUT, ROUTING, RUNS, File, Loads, Policy, Whole
 from weft.cli.options import options_of
+from weft.cli.output import emit
 from weft.cli.series import (
     NO_RESULT,
     USUAL,

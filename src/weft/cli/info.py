@@ -19,8 +19,8 @@ from weft.cli.common import (
     check_files,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, File
+from weft.cli.output import emit
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.severity import fails

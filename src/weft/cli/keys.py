@@ -16,7 +16,6 @@ from weft.cli.common import (
     check_files,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import (
     FIRST,
     OUTPUT,
@@ -31,6 +30,7 @@ from weft.cli.option_types import (
     Whole,
     Workload,
 )
+from weft.cli.output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows

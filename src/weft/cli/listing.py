@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import console
-from weft.cli.machine_output import emit
+from weft.cli.output import emit
 from weft.core.docstrings import parameters, sections
 from weft.core.errors import InputError
 from weft.core.extensions import extensions

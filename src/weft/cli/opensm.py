@@ -25,7 +25,6 @@ from weft.cli.common import (
     check_folder,
     console,
 )
-from weft.cli.machine_output import emit, given
 from weft.cli.option_types import (
     FABRIC,
     FIRST,
@@ -41,6 +40,7 @@ from weft.cli.option_types import (
     Source,
     Whole,
 )
+from weft.cli.output import emit, given
 from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import fails

@@ -21,9 +21,9 @@ from weft.cli.common import (
     check_files,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, Engine, File, Hosts
 from weft.cli.options import in_flags, options_of, split_names
+from weft.cli.output import emit
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.settings import settings

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import announced_compile, console
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FLOW, OUTPUT, File, Pair, Rate
+from weft.cli.output import emit
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel

@@ -16,8 +16,8 @@ from weft.cli.common import (
     announced_compile,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, LEVELS, PACKET, ROUTING, RUNS, Whole
+from weft.cli.output import emit
 from weft.core.errors import InputError
 from weft.sim.keys.choice import Choice, Criterion
 from weft.subnet.service.ledger import WhileMissing

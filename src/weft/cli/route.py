@@ -14,9 +14,9 @@ from weft.cli.common import (
     announced_compile,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, ROUTING, Engine
 from weft.cli.options import split_names
+from weft.cli.output import emit
 from weft.routing import route
 from weft.routing.validation.validate import validate
 
@@ -53,7 +53,7 @@ def route_command(
         validation = validate(loaded, routes, management=management)
     emit(
         engine=routes.engine, options=routes.options, refusals=dict(routes.refusals),
-        notes=routes.notes, valid=validation.ok, findings=validation.findings(),
+        notes=routes.notes, valid=validation.ok, findings=validation.findings,
         unrouted_pairs=validation.num_unrouted_pairs, deadlock=validation.deadlock,
         lanes=validation.lanes, pairs_by_hops=validation.hops,
     )  # fmt: skip

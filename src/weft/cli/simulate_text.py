@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import table_width
-from weft.cli.machine_output import emit
+from weft.cli.output import emit
 from weft.core.settings import settings
 from weft.sim.methods import CHOOSING
 from weft.sim.options import TIMED, RunSettings

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import cyclopts
 from cyclopts import Parameter
 
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Name, Pair, Whole
+from weft.cli.output import emit
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.study.runs.listing import ListedRun, list_runs, list_studies, named_run

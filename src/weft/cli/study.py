@@ -14,8 +14,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from weft.cli.common import announced_compile, console
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, Folder, Name, Pair, Whole
+from weft.cli.output import emit
 from weft.cli.study_progress import Display, spent_text
 from weft.cli.study_progress import watch as show_progress
 from weft.cli.study_text import show_study

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from weft.cli.machine_output import given
-from weft.cli.output import plain
+from weft.cli.output import given, plain
 from weft.core.counts import count_text
 from weft.core.words import clock_text
 from weft.study.runs.execute import StudyProgress

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.table import Table
 
-from weft.cli.machine_output import emit
-from weft.cli.output import plain
+from weft.cli.output import emit, plain
 from weft.report.study_summary import Summary
 from weft.report.study_text import (
     answers,

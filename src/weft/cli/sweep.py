@@ -19,9 +19,9 @@ from weft.cli.common import (
     announced_compile,
     console,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Loads
 from weft.cli.options import options_of
+from weft.cli.output import emit
 from weft.cli.series import (
     NO_RESULT,
     USUAL,

@@ -24,9 +24,9 @@ from weft.cli.common import (
     console,
     table_width,
 )
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, File, Folder, Whole
 from weft.cli.options import options_of
+from weft.cli.output import emit
 from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
 from weft.core.columns import Column, frame, write_table

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from weft.cli.common import check_files, console
-from weft.cli.machine_output import emit
 from weft.cli.option_types import FIRST, OUTPUT, WORKLOAD, File, Format, Pair, Whole
+from weft.cli.output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.workload import Workload

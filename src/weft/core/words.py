@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +67,13 @@ def unquoted(text: str) -> str:
     return match[1].replace('""', '"')
 
 
-def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterator[str]:
+def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> list[str]:
     """Split a text at separators outside quotes; quotes are kept.
 
     `opening`: a quote opens at the start of the text and after one of these characters or of
     `separators`, with or without spaces between; elsewhere it is an ordinary character.
     """
+    parts = []
     start = at = 0
     opens = True
     while at < len(text):
@@ -81,11 +82,11 @@ def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterato
             opens = False
             continue
         if text[at] in separators:
-            yield text[start:at]
+            parts.append(text[start:at])
             start = at + 1
         opens = text[at] in opening or text[at] in separators or (opens and text[at].isspace())
         at += 1
-    yield text[start:]
+    return [*parts, text[start:]]
 
 
 def quote_end(text: str, start: int) -> int:

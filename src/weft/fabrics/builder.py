@@ -21,6 +21,10 @@ DEFAULT_RATE = "4xHDR"
 MAX_DIMENSIONS = 64
 #: Highest port number: ports are uint16, whose largest value means "no path".
 MAX_PORTS = int(np.iinfo(np.uint16).max) - 1
+# Defaults of arguments, which are not checked again.
+_USED_PORTS, _NO_LEVEL, _NO_LENGTH, _SINGLE = 0, -1, np.nan, 1
+#: Largest number of cables of a block.
+MAX_CABLES = MAX_INT32 // 2
 
 
 class FabricBuilder:
@@ -57,8 +61,8 @@ class FabricBuilder:
         self,
         names: Sequence[str],
         *,
-        ports: ArrayLike = 0,
-        level: ArrayLike = -1,
+        ports: ArrayLike = _USED_PORTS,
+        level: ArrayLike = _NO_LEVEL,
         coordinates: ArrayLike | None = None,
     ) -> NDArray[np.int32]:
         """Add switches and return their numbers for `connect`.
@@ -80,8 +84,8 @@ class FabricBuilder:
         self,
         names: Sequence[str],
         *,
-        ports: ArrayLike = 0,
-        level: ArrayLike = -1,
+        ports: ArrayLike = _USED_PORTS,
+        level: ArrayLike = _NO_LEVEL,
         coordinates: ArrayLike | None = None,
         forwards: bool = False,
     ) -> NDArray[np.int32]:
@@ -108,14 +112,16 @@ class FabricBuilder:
             positions[:] = whole_numbers(
                 coordinates, "coordinates", low=-1, high=MAX_INT32, shape=positions.shape
             )
-        counts = whole_numbers(ports, "ports", low=0, high=MAX_PORTS, each=count)
-        levels = whole_numbers(level, "levels", low=-1, high=127, each=count)
+        if ports is not _USED_PORTS:
+            ports = whole_numbers(ports, "ports", low=0, high=MAX_PORTS, each=count)
+        if level is not _NO_LEVEL:
+            level = whole_numbers(level, "levels", low=-1, high=127, each=count)
         self._blocks.append(
             {
                 "kind": np.full(count, kind, dtype=np.uint8),
                 "forwards": np.full(count, forwards, dtype=bool),
-                "ports": counts.astype(np.int32),
-                "level": levels.astype(np.int8),
+                "ports": np.full(count, ports, dtype=np.int32),
+                "level": np.full(count, level, dtype=np.int8),
                 "coordinates": positions,
             }
         )
@@ -129,8 +135,8 @@ class FabricBuilder:
         a_ports: ArrayLike | None = None,
         b_ports: ArrayLike | None = None,
         rate: str | float | None = None,
-        length_m: ArrayLike = np.nan,
-        cables: int = 1,
+        length_m: ArrayLike = _NO_LENGTH,
+        cables: int = _SINGLE,
     ) -> None:
         """Add a cable from each node of `a` to the node of `b` at the same index.
 
@@ -154,8 +160,10 @@ class FabricBuilder:
         second = whole_numbers(b, "nodes b", low=0, high=last, of=of, shape=None)
         if len(first) != len(second):
             raise InputError(f"a has {len(first)} nodes, but b has {len(second)}")
-        times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
-        count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
+        times, count = cables, len(first)
+        if cables is not _SINGLE or count > MAX_CABLES:
+            times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
+            count = whole_number(count * times, "the number of cables", 0, MAX_CABLES)
         ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
         listed = [
             np.zeros(count, dtype=np.int64)
@@ -169,7 +177,8 @@ class FabricBuilder:
                 f"expected {count}, one per cable"
             )
         gbps, code = self._default_rate if rate is None else parse_rate(rate)
-        lengths = finite_numbers(length_m, "lengths in m", missing=True, each=count)
+        if length_m is not _NO_LENGTH:
+            length_m = finite_numbers(length_m, "lengths in m", missing=True, each=count)
         self._cables.append(
             {
                 "a_node": ends[0],
@@ -178,7 +187,7 @@ class FabricBuilder:
                 "b_port": listed[1].astype(np.int32),
                 "rate_gbps": np.full(count, gbps),
                 "rate_code": np.full(count, code, dtype=np.uint8),
-                "length_m": lengths,
+                "length_m": np.full(count, length_m, dtype=np.float64),
             }
         )
 

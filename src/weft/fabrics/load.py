@@ -77,7 +77,8 @@ def fabric(
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
     if not isinstance(faults, Faults):
         raise InputError(f"expected Faults, not {faults!r}")
-    return faults.of(_read_or_built(spec_or_path, format, names))
+    loaded = _read_or_built(spec_or_path, format, names)
+    return loaded if faults == NO_FAULTS else faults.of(loaded)
 
 
 def check_source(source: str) -> None:

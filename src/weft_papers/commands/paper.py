@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import cyclopts
 
 from weft.cli.common import announced_compile, check_folder
-from weft.cli.machine_output import emit, given
 from weft.cli.option_types import OUTPUT, RUNS, Folder, Listed, Whole
+from weft.cli.output import emit, given
 from weft.cli.study_progress import Display
 from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
