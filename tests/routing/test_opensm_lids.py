@@ -11,7 +11,7 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routing.opensm.lids import guid2lid, predict_lids, read_guid2lid, with_lids
+from weft.routing.opensm.lids import guid2lid, predict_lids, read_guid2lid
 from weft.routing.opensm.ports import port_guids
 
 
@@ -85,7 +85,7 @@ def test_ports_out_of_reach_have_no_lid() -> None:
 
 def test_adding_lids_does_not_change_the_digest() -> None:
     fabric = load("xgft:2;4,4;1,4")
-    known = with_lids(fabric, lmc=1)
+    known = predict_lids(fabric, lmc=1).of(fabric)
     assert known.digest == fabric.digest
     assert np.array_equal(known.lid, predict_lids(fabric, lmc=1).base)
     assert known.lmc.tolist() == [1] * 16 + [0] * 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,38 @@ import pytest
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routing.engines.source import read_paths, source_routes, write_paths
+from weft.fabrics.formats.host_words import host_word
+from weft.routing.engines.source import read_paths, source_routes
 from weft.routing.lower import lower
 from weft.routing.routes import PathRoutes, TableRoutes, VirtualLanes
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.analysis import analyse
 from weft.sim.static.loads import contention, host_flows, link_users
+
+
+def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
+    """Return the text for `read_paths`, one line per path, ordered by source and destination."""
+    routes.check(fabric)
+    return "".join(f"{line}\n" for line in _lines(fabric, routes))
+
+
+def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
+    graph = fabric.graph
+    yield f"# source routes of {fabric.name} by {routes.engine}: output ports from the source on"
+    names = [host_word(fabric, int(node)) for node in fabric.endpoint_node]
+    out_port = fabric.endpoint_port
+    for i, key in enumerate(routes.pair.tolist()):
+        source, destination = divmod(key, fabric.num_host_endpoints)
+        if source == destination:
+            continue
+        edges = routes.edge[routes.offset[i] : routes.offset[i + 1]]
+        ports = graph.edge_port[edges].tolist()
+        if graph.destination_link[source] >= 0:
+            ports.insert(0, int(out_port[source]))
+        last = graph.destination_link[destination]
+        if last >= 0:
+            ports.append(int(fabric.link_from_port[last]))
+        yield f"{names[source]} {names[destination]} {','.join(map(str, ports))}"
 
 
 @pytest.fixture
@@ -157,8 +184,6 @@ def test_written_paths_are_read_back(square: Fabric, tmp_path: Path) -> None:
     assert np.array_equal(again.edge, routes.edge)
     by_guid = f"{square.node_guid[4]:#x} h1 1,1,3"
     assert read_paths(square, by_guid).pair.tolist() == [1]
-    with pytest.raises(InputError, match="service levels, which a file of paths cannot"):
-        write_paths(square, replace(routes, sl=np.uint8(1)))
     with pytest.raises(NotApplicable, match="specify it with paths=FILE"):
         weft.route(square, "source")
     with pytest.raises(InputError, match="none: cannot be read"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric
-from weft.fabrics.formats.host_words import host_number, host_word
+from weft.fabrics.formats.host_words import host_number
 from weft.fabrics.formats.records import lines_of, shown
 from weft.routing.engine_registry import engine, provenance
 from weft.routing.routes import PathRoutes, Routes
@@ -94,33 +93,6 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
         return source_routes(fabric, sources, destinations, offset, ports)
     except _PathError as error:
         raise InputError(error.message, file=file, line=lines[error.path]) from None
-
-
-def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
-    """Return the text for `read_paths`, one line per path, ordered by source and destination."""
-    routes.check(fabric)
-    if np.any(routes.sl):
-        raise InputError("the routes have service levels, which a file of paths cannot hold")
-    return "".join(f"{line}\n" for line in _lines(fabric, routes))
-
-
-def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
-    graph = fabric.graph
-    yield f"# source routes of {fabric.name} by {routes.engine}: output ports from the source on"
-    names = [host_word(fabric, int(node)) for node in fabric.endpoint_node]
-    out_port = fabric.endpoint_port
-    for i, key in enumerate(routes.pair.tolist()):
-        source, destination = divmod(key, fabric.num_host_endpoints)
-        if source == destination:
-            continue
-        edges = routes.edge[routes.offset[i] : routes.offset[i + 1]]
-        ports = graph.edge_port[edges].tolist()
-        if graph.destination_link[source] >= 0:
-            ports.insert(0, int(out_port[source]))
-        last = graph.destination_link[destination]
-        if last >= 0:
-            ports.append(int(fabric.link_from_port[last]))
-        yield f"{names[source]} {names[destination]} {','.join(map(str, ports))}"
 
 
 def source_routes(

@@ -110,11 +110,6 @@ def predict_lids(
     return Lids(base, np.where(base > 0, lmcs[: len(base)], 0).astype(np.uint8))
 
 
-def with_lids(fabric: Fabric, *, lmc: int = 0, sm: str | int | None = None) -> Fabric:
-    """Return the fabric with the LIDs after OpenSM's first sweep; see `predict_lids`."""
-    return predict_lids(fabric, lmc=lmc, sm=sm).of(fabric)
-
-
 def _own_port(fabric: Fabric, sm: str | int | None) -> int:
     """Return the destination of the subnet manager's port."""
     if sm is None:
