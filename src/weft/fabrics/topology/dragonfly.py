@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import attach_hosts, cliques, connect_copies, labels
+from weft.fabrics.topology.wiring import (
+    attach_hosts,
+    cliques,
+    connect_copies,
+    labels,
+    switches_with_hosts,
+)
 
 Arrangement = Literal["absolute", "palmtree"]
 
@@ -175,12 +181,7 @@ def dragonfly(
     check_size(form)
     groups = form.switches // a
     coords = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
-    build = FabricBuilder("", dimensions=2)
-    names = labels("", *coords.T)
-    switches = build.switches(
-        ["s" + name for name in names], ports=p + (a - 1) * cables + h, coordinates=coords
-    )
-    attach_hosts(build, switches, p, names=names, coordinates=coords)
+    build, switches = switches_with_hosts(coords, p, ports=p + (a - 1) * cables + h)
     cliques(build, switches.reshape(groups, a), first_port=p + 1, cables=cables)
     _join_groups(build, switches.reshape(groups, a), h, p + (a - 1) * cables + 1, arrangement)
     return build

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import labels
-from weft.fabrics.topology.xgft import halved, tree
+from weft.fabrics.topology.xgft import tree, xgft_counts
 
 
 def _fat_tree_counts(k: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
     at_least(2, k=k)
     need(k % 2 == 0, f"k must be even, because half the ports lead up, not {k}")
     at_least(1, cables=cables, hosts=k // 2 if hosts is None else hosts)
-    per_edge = k // 2 if hosts is None else hosts
-    total = per_edge * k * k // 2
-    between = k**3 // 4 * cables
-    return ClosedForm(
-        hosts=total,
-        switches=5 * k * k // 4,
-        cables=total + 2 * between,
-        diameter=6,
-        bisection_cables=halved([total, between, between], k),
-        radix=max(k * cables, per_edge + k // 2 * cables),
-        source="Al-Fares, Loukissas and Vahdat 2008",
+    half = k // 2
+    form = xgft_counts(
+        3, (half if hosts is None else hosts, half, k), (1, half, half), (1, cables, cables)
     )
+    return replace(form, source="Al-Fares, Loukissas and Vahdat 2008")
 
 
 @topology(
@@ -78,17 +73,8 @@ def _three_tier_names(level: int, digits: NDArray[np.int64]) -> list[str]:
 
 def _leaf_spine_counts(leaves: int, spines: int, hosts: int, cables: int = 1) -> ClosedForm:
     at_least(1, leaves=leaves, spines=spines, hosts=hosts, cables=cables)
-    total = hosts * leaves
-    between = leaves * spines * cables
-    return ClosedForm(
-        hosts=total,
-        switches=leaves + spines,
-        cables=total + between,
-        diameter=4 if leaves > 1 else 2,
-        bisection_cables=halved([total, between], leaves),
-        radix=max(hosts + spines * cables, leaves * cables),
-        source="Clos 1953, folded",
-    )
+    form = xgft_counts(2, (hosts, leaves), (1, spines), (1, cables))
+    return replace(form, source="Clos 1953, folded")
 
 
 @topology(

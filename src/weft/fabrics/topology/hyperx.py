@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -12,13 +13,7 @@ import numpy as np
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.torus import MOST_DIMENSIONS, bisection_by_load
-from weft.fabrics.topology.wiring import (
-    attach_hosts,
-    cliques,
-    labels,
-    mixed_radix,
-    near_cubic,
-)
+from weft.fabrics.topology.wiring import cliques, mixed_radix, near_cubic, switches_with_hosts
 
 
 def _multiplicities(S: tuple[int, ...], K: tuple[int, ...]) -> tuple[int, ...]:
@@ -101,20 +96,11 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
         If a value is below 1, or the length of K is neither 1 nor the length of S.
     """
     check_size(_hyperx_counts(S, K, T))
-    return _connected_lines(S, _multiplicities(S, K), T)
-
-
-def _connected_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> FabricBuilder:
-    count = prod(S)
-    coords = mixed_radix(np.arange(count), S)
-    build = FabricBuilder("", dimensions=len(S))
-    names = labels("", *coords.T)
-    switches = build.switches(["s" + name for name in names], coordinates=coords)
-    attach_hosts(build, switches, hosts, names=names, coordinates=coords)
-    port = hosts + 1
+    build, switches = switches_with_hosts(mixed_radix(np.arange(prod(S)), S), T)
+    port = T + 1
     # Axis d of this array is dimension d; after it is moved to the end, each row is a line.
     grid = switches.reshape(S, order="F")
-    for d, (size, k) in enumerate(zip(S, K, strict=True)):
+    for d, (size, k) in enumerate(zip(S, _multiplicities(S, K), strict=True)):
         lines = np.moveaxis(grid, d, -1).reshape(-1, size)
         cliques(build, lines, first_port=port, cables=k)
         port += (size - 1) * k
@@ -126,18 +112,8 @@ def _butterfly_counts(k: int, n: int, hosts: int | None = None, cables: int = 1)
     per_switch = k if hosts is None else hosts
     at_least(1, cables=cables, hosts=per_switch)
     need(n <= MOST_DIMENSIONS, f"n must be at most {MOST_DIMENSIONS}, not {n}")
-    switches = k ** (n - 1)
-    load = Fraction(2 * switches, k * cables)
-    cut = switches * k * cables // 4 if k % 2 == 0 else None
-    return ClosedForm(
-        hosts=switches * per_switch,
-        switches=switches,
-        cables=switches * per_switch + (n - 1) * switches * (k - 1) // 2 * cables,
-        diameter=n + 1,
-        bisection_cables=bisection_by_load(switches, per_switch, load, cut),
-        radix=per_switch + (n - 1) * (k - 1) * cables,
-        source="Kim, Dally and Abts 2007",
-    )
+    form = _hyperx_counts((k,) * (n - 1), (cables,), per_switch)
+    return replace(form, source="Kim, Dally and Abts 2007")
 
 
 @topology(
@@ -172,4 +148,4 @@ def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 
         If k or n is below 2, or another value is below 1.
     """
     check_size(_butterfly_counts(k, n, hosts, cables))
-    return _connected_lines((k,) * (n - 1), (cables,) * (n - 1), k if hosts is None else hosts)
+    return hyperx((k,) * (n - 1), (cables,), k if hosts is None else hosts)

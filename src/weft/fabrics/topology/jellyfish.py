@@ -15,7 +15,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.sizing import smallest
-from weft.fabrics.topology.wiring import attach_hosts, labels
+from weft.fabrics.topology.wiring import labels, switches_with_hosts
 from weft.fabrics.topology.xgft import sized_fat_trees, xgft_counts
 
 #: Number of consecutive rounds without a successful exchange after which all ends are re-paired.
@@ -112,10 +112,10 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
     """
     check_size(_jellyfish_counts(switches, degree, hosts, seed))
     edges = random_regular_graph(switches, degree, seed)
-    build = FabricBuilder("")
-    names = labels("", np.arange(switches))
-    nodes = build.switches(["s" + name for name in names], ports=hosts + degree)
-    attach_hosts(build, nodes, hosts, names=names)
+    build, nodes = switches_with_hosts(
+        np.empty((switches, 0), dtype=np.int64), hosts, ports=hosts + degree,
+        names=labels("", np.arange(switches)),
+    )  # fmt: skip
     # Number the ports of each switch in the order of the switches at the other ends.
     ends = np.concatenate((edges, edges[:, ::-1]))
     order = np.lexsort((ends[:, 1], ends[:, 0]))

@@ -7,11 +7,10 @@ import numpy as np
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import (
-    attach_hosts,
     connect_copies,
     from_mixed_radix,
-    labels,
     mixed_radix,
+    switches_with_hosts,
 )
 
 
@@ -87,30 +86,18 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
         If n is not divisible as required, or a ring would have fewer than two switches.
     """
     check_size(_multi_ring_counts(n, ratio, rings, hosts, cables))
-    position = np.arange(n)
     level = np.zeros(n, dtype=np.int64)
     for inner in range(1, rings):
         level[:: ratio**inner] = inner
-    build = FabricBuilder("", dimensions=1)
-    names = labels("", position)
-    switches = build.switches(
-        ["s" + name for name in names],
-        ports=hosts + 2 * (level + 1) * cables,
-        coordinates=position[:, None],
+    build, switches = switches_with_hosts(
+        np.arange(n)[:, None], hosts, ports=hosts + 2 * (level + 1) * cables
     )
-    attach_hosts(build, switches, hosts, names=names, coordinates=position[:, None])
     for ring in range(rings):
         members = switches[:: ratio**ring]
         tail = np.arange(_ring_cables(len(members)))
         first = hosts + 2 * ring * cables + 1
-        connect_copies(
-            build,
-            members[tail],
-            members[(tail + 1) % len(members)],
-            first,
-            first + cables,
-            cables=cables,
-        )
+        head = (tail + 1) % len(members)
+        connect_copies(build, members[tail], members[head], first, first + cables, cables=cables)
     return build
 
 
@@ -209,12 +196,7 @@ def rdt(
     """
     check_size(_rdt_counts(size, n, R, m, hosts, cables))
     position = mixed_radix(np.arange(size * size), (size, size))
-    build = FabricBuilder("", dimensions=2)
-    names = labels("", *position.T)
-    switches = build.switches(
-        ["s" + name for name in names], ports=hosts + 4 * (m + 1) * cables, coordinates=position
-    )
-    attach_hosts(build, switches, hosts, names=names, coordinates=position)
+    build, switches = switches_with_hosts(position, hosts, ports=hosts + 4 * (m + 1) * cables)
     # Ranks of each class of nodes in ascending order: rank 0, then the m upper ones.
     upper = 1 + (np.arange(n * n)[:, None] * m + np.arange(m)) % R
     by_class = np.hstack((np.zeros((n * n, 1), dtype=np.int64), np.sort(upper, axis=1)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels
+from weft.fabrics.topology.wiring import connect_copies, switches_with_hosts
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,7 @@ def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     sets = generator_sets(field.power)
 
     coordinates = np.stack(np.unravel_index(np.arange(2 * q * q), (2, q, q)), axis=1)
-    build = FabricBuilder("", dimensions=3)
-    names = labels("", *coordinates.T)
-    switches = build.switches(
-        ["s" + name for name in names], ports=form.radix or 0, coordinates=coordinates
-    )
-    attach_hosts(build, switches, per_switch, names=names, coordinates=coordinates)
+    build, switches = switches_with_hosts(coordinates, per_switch, ports=form.radix or 0)
     nodes = switches.reshape(2, q, q)
     within = len(sets[0])
     minus_one = field.power[(q - 1) // 2 if q % 2 else 0]

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import MOST_LEVELS, labels
-from weft.fabrics.topology.xgft import halved, tree, xgft
+from weft.fabrics.topology.family_registry import ClosedForm, check_size, need, topology
+from weft.fabrics.topology.wiring import labels
+from weft.fabrics.topology.xgft import thin_tree, tree, xgft, xgft_counts
 
 
 def _thin_counts(k: int, up: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
-    at_least(2, k=k)
-    at_least(1, up=up, n=n, cables=cables, hosts=k if hosts is None else hosts)
-    need(up <= k, f"up must be at most k = {k} for the tree to be slimmed, not {up}")
-    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
-    per_leaf = k if hosts is None else hosts
-    total = per_leaf * k ** (n - 1)
-    between = [k ** (n - i) * up**i * cables for i in range(1, n)]
-    return ClosedForm(
-        hosts=total,
-        switches=sum(k ** (n - 1 - i) * up**i for i in range(n)),
-        cables=total + sum(between),
-        diameter=2 * n,
-        bisection_cables=halved([total, *between], k if n > 1 else per_leaf),
-        radix=max(per_leaf + up * cables, (k + up) * cables if n > 2 else k * cables)
-        if n > 1
-        else per_leaf,
-        source="Navaridas et al. 2010 (thin trees)",
-    )
+    form = xgft_counts(*thin_tree(k, up, n, hosts, cables))
+    return replace(form, source="Navaridas et al. 2010 (thin trees)")
 
 
 @topology(
@@ -69,22 +55,14 @@ def slimmed_fat_tree(
     InputError
         If k is below 2, `up` is above k or another value is below 1.
     """
-    check_size(_thin_counts(k, up, n, hosts, cables))
-    per_leaf = k if hosts is None else hosts
-    return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(up,) * (n - 1)), (1, *(cables,) * (n - 1)))
+    return xgft(*thin_tree(k, up, n, hosts, cables))
 
 
 def _cellia_counts(nodes: int = 45) -> ClosedForm:
     need(nodes in (36, 45), f"nodes must be 45, or 36 with one host fewer per leaf, not {nodes}")
-    return ClosedForm(
-        hosts=nodes,
-        switches=9 + 9 + 3,
-        cables=nodes + 27 + 18,
-        diameter=6,
-        bisection_cables=None,
-        radix=8,
-        source="paper on the CELLIA cluster, cabling derived from its port counts",
-    )
+    form = xgft_counts(3, (nodes // 9, 3, 3), (1, 3, 1), (1, 1, 2))
+    source = "paper on the CELLIA cluster, cabling derived from its port counts"
+    return replace(form, radix=8, source=source)
 
 
 @topology(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,11 +14,10 @@ import numpy as np
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import (
-    attach_hosts,
     connect_copies,
-    labels,
     mixed_radix,
     near_cubic,
+    switches_with_hosts,
 )
 
 #: Largest number of dimensions; with more, even a grid of size 2 in each one is too large.
@@ -48,7 +49,9 @@ def bisection_by_load(
     return straight_cut if straight_cut == bound else None
 
 
-def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> ClosedForm:
+def _grid_counts(
+    dims: tuple[int, ...], hosts: int = 1, cables: int = 1, *, wrap: bool
+) -> ClosedForm:
     at_least(1, dims=dims, hosts=hosts, cables=cables)
     need(len(dims) <= MOST_DIMENSIONS, f"dims must have at most {MOST_DIMENSIONS} values")
     switches = prod(dims)
@@ -72,15 +75,10 @@ def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> 
 
 
 def _grid(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> FabricBuilder:
-    check_size(_grid_counts(dims, hosts, cables, wrap))
+    check_size(_grid_counts(dims, hosts, cables, wrap=wrap))
     count = prod(dims)
     position = mixed_radix(np.arange(count), dims)
-    build = FabricBuilder("", dimensions=len(dims))
-    names = labels("", *position.T)
-    switches = build.switches(
-        ["s" + name for name in names], ports=hosts + 2 * len(dims) * cables, coordinates=position
-    )
-    attach_hosts(build, switches, hosts, names=names, coordinates=position)
+    build, switches = switches_with_hosts(position, hosts, ports=hosts + 2 * len(dims) * cables)
     stride = 1
     for d, size in enumerate(dims):
         last = position[:, d] == size - 1
@@ -90,10 +88,6 @@ def _grid(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> FabricB
         connect_copies(build, switches[tail], switches[head], first, first + cables, cables=cables)
         stride *= size
     return build
-
-
-def _torus_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> ClosedForm:
-    return _grid_counts(dims, hosts, cables, True)
 
 
 def _sized_tori(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
@@ -126,7 +120,7 @@ def _sized_tori(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
         "torus:6x2",
         "torus:8x1",
     ),
-    closed_form=_torus_counts,
+    closed_form=partial(_grid_counts, wrap=True),
     sizings={"torus": _sized_tori},
     engines=("torus-2QoS",),
 )
@@ -156,15 +150,11 @@ def torus(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuild
     return _grid(dims, hosts, cables, True)
 
 
-def _mesh_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> ClosedForm:
-    return _grid_counts(dims, hosts, cables, False)
-
-
 @topology(
     "mesh",
     positional=("dims",),
     examples=("mesh:4x4", "mesh:dims=3x4x2,hosts=2", "mesh:5x3", "mesh:7,cables=3", "mesh:4x1x2"),
-    closed_form=_mesh_counts,
+    closed_form=partial(_grid_counts, wrap=False),
 )
 def mesh(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilder:
     """Mesh: switches on a grid, each connected to its neighbours in every dimension.
@@ -191,7 +181,7 @@ def mesh(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilde
 
 def _ring_counts(n: int, hosts: int = 1, cables: int = 1) -> ClosedForm:
     at_least(2, n=n)
-    return _grid_counts((n,), hosts, cables, True)
+    return _grid_counts((n,), hosts, cables, wrap=True)
 
 
 @topology(
@@ -224,13 +214,8 @@ def ring(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
 def _hypercube_counts(n: int, hosts: int = 1, cables: int = 1) -> ClosedForm:
     at_least(1, n=n, hosts=hosts, cables=cables)
     need(n <= MOST_DIMENSIONS, f"n must be at most {MOST_DIMENSIONS}, not {n}")
-    switches = 2**n
-    return ClosedForm(
-        hosts=switches * hosts,
-        switches=switches,
-        cables=switches * hosts + n * 2 ** (n - 1) * cables,
-        diameter=n + 2,
-        bisection_cables=min(2 ** (n - 1) * cables, 2 ** (n - 1) * hosts),
+    return replace(
+        _grid_counts((2,) * n, hosts, cables, wrap=False),
         radix=hosts + n * cables,
         source="Saad and Schultz 1988; Leighton 1992 (bisection)",
     )
@@ -263,14 +248,9 @@ def hypercube(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
         If a value is below 1.
     """
     check_size(_hypercube_counts(n, hosts, cables))
-    number = np.arange(2**n)
-    position = mixed_radix(number, (2,) * n)
-    build = FabricBuilder("", dimensions=n)
+    position = mixed_radix(np.arange(2**n), (2,) * n)
     names = [f"{i:0{n}b}" for i in range(2**n)]
-    switches = build.switches(
-        ["s" + name for name in names], ports=hosts + n * cables, coordinates=position
-    )
-    attach_hosts(build, switches, hosts, names=names, coordinates=position)
+    build, switches = switches_with_hosts(position, hosts, ports=hosts + n * cables, names=names)
     for d in range(n):
         low = np.flatnonzero(position[:, d] == 0)
         port = hosts + d * cables + 1

@@ -65,32 +65,46 @@ def labels(prefix: str, *columns: ArrayLike) -> list[str]:
     return [prefix + ".".join(parts) for parts in zip(*texts, strict=True)]
 
 
+def switches_with_hosts(
+    coordinates: NDArray[np.int64],
+    hosts: int,
+    *,
+    ports: ArrayLike = 0,
+    names: Sequence[str] | None = None,
+) -> tuple[FabricBuilder, NDArray[np.int32]]:
+    """Begin a fabric with a switch at each of the coordinates, and hosts at its first ports.
+
+    `coordinates` [switches, dimensions]: also those of the hosts. `names`: label of each switch
+    without its prefix ``s``; by default its coordinates.
+
+    Returns the builder and the switches, int32 [switches].
+    """
+    build = FabricBuilder("", dimensions=coordinates.shape[1])
+    texts = labels("", *coordinates.T) if names is None else names
+    switches = build.switches(["s" + text for text in texts], ports=ports, coordinates=coordinates)
+    attach_hosts(build, switches, hosts, names=texts, coordinates=coordinates)
+    return build, switches
+
+
 def attach_hosts(
     build: FabricBuilder,
     switches: NDArray[np.int32],
     hosts: int,
     *,
     names: Sequence[str],
-    coordinates: NDArray[np.int64] | None = None,
-    level: int = -1,
-) -> NDArray[np.int32]:
+    coordinates: NDArray[np.int64],
+) -> None:
     """Attach hosts to every switch, at its ports 1 to `hosts`.
 
     `switches` [switches]: switches that have no cables so far. `names`: label of each switch
     without its prefix. Hosts get this label, with a number appended if `hosts` is above 1.
-    `coordinates` [switches, d]: coordinates of each switch, and of its hosts.
-
-    Returns int32 [switches * hosts]: the hosts, switch by switch.
+    `coordinates` [switches, dimensions]: coordinates of each switch, and of its hosts.
     """
-    if hosts == 1:
-        texts = [f"h{name}" for name in names]
-    else:
-        texts = [f"h{name}.{i}" for name in names for i in range(hosts)]
-    repeated = None if coordinates is None else np.repeat(coordinates, hosts, axis=0)
-    nodes = build.hosts(texts, level=level, coordinates=repeated)
+    suffixes = [""] if hosts == 1 else [f".{i}" for i in range(hosts)]
+    texts = [f"h{name}{suffix}" for name in names for suffix in suffixes]
+    nodes = build.hosts(texts, coordinates=np.repeat(coordinates, hosts, axis=0))
     ports = np.tile(np.arange(1, hosts + 1), len(switches))
     build.connect(np.repeat(switches, hosts), nodes, a_ports=ports)
-    return nodes
 
 
 def connect_copies(

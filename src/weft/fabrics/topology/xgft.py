@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from typing import Any
@@ -183,22 +184,25 @@ def tree(
     return build
 
 
-def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
-    at_least(2, k=k)
-    at_least(1, n=n, cables=cables, hosts=k if hosts is None else hosts)
-    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
+def thin_tree(
+    k: int, up: int, n: int, hosts: int | None, cables: int
+) -> tuple[int, Ints, Ints, Ints]:
+    """Return the parameters of the XGFT of n levels of switches with k ports down and `up` up.
+
+    `hosts`: number of hosts of a leaf switch; None for k. `cables`: between two switches.
+    """
     per_leaf = k if hosts is None else hosts
-    total = per_leaf * k ** (n - 1)
-    between = k**n * cables
-    return ClosedForm(
-        hosts=total,
-        switches=n * k ** (n - 1),
-        cables=total + (n - 1) * between,
-        diameter=2 * n,
-        bisection_cables=halved([total, *[between] * (n - 1)], k if n > 1 else per_leaf),
-        radix=max(per_leaf + k * cables, 2 * k * cables if n > 2 else 0) if n > 1 else per_leaf,
-        source="Petrini and Vanneschi 1997",
-    )
+    at_least(2, k=k)
+    at_least(1, up=up, n=n, cables=cables, hosts=per_leaf)
+    need(up <= k, f"up must be at most k = {k} for the tree to be slimmed, not {up}")
+    need(n <= MOST_LEVELS, f"n must be at most {MOST_LEVELS}, not {n}")
+    rest = n - 1
+    return n, (per_leaf, *(k,) * rest), (1, *(up,) * rest), (1, *(cables,) * rest)
+
+
+def _kary_counts(k: int, n: int, hosts: int | None = None, cables: int = 1) -> ClosedForm:
+    form = xgft_counts(*thin_tree(k, k, n, hosts, cables))
+    return replace(form, source="Petrini and Vanneschi 1997")
 
 
 @topology(
@@ -235,6 +239,4 @@ def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> Fa
     InputError
         If k is below 2 or another value is below 1.
     """
-    check_size(_kary_counts(k, n, hosts, cables))
-    per_leaf = k if hosts is None else hosts
-    return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(k,) * (n - 1)), (1, *(cables,) * (n - 1)))
+    return xgft(*thin_tree(k, k, n, hosts, cables))
