@@ -16,6 +16,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -75,16 +76,17 @@ class TitLine:
         self.at += 1
         return self.words[self.at - 1]
 
+    def _number(self, what: str) -> tuple[str, float]:
+        """Read a number; return its text, too."""
+        word = self._take(what)
+        for kind in (int, float) if len(word) < 20 else (float,):
+            with suppress(ValueError):
+                return word, kind(word)
+        raise self.error(f"expected {what}, not {word!r}")
+
     def integer(self, what: str, low: int = 0, high: int = MAX_BYTES) -> int:
         """Read an integer; it may be in float notation, which SimGrid uses for large integers."""
-        word = self._take(what)
-        try:
-            value = int(word) if len(word) < 20 else float(word)
-        except ValueError:
-            try:
-                value = float(word)
-            except ValueError:
-                raise self.error(f"expected {what}, not {word!r}") from None
+        word, value = self._number(what)
         if not low <= value <= high:
             raise self.error(f"{what} {word}; expected {low} to {high}")
         if value != int(value):
@@ -93,14 +95,10 @@ class TitLine:
 
     def quantity(self, what: str) -> float:
         """Read a number of 0 or more."""
-        word = self._take(what)
-        try:
-            value = float(word)
-        except ValueError:
-            raise self.error(f"expected {what}, not {word!r}") from None
+        word, value = self._number(what)
         if not 0 <= value < math.inf:
             raise self.error(f"{what} {word}; expected 0 or more")
-        return value
+        return float(value)
 
     def peer(self, num_ranks: int, what: str, first: int = 0) -> int:
         """Read the rank of a peer; ranks are numbered from `first`."""
@@ -170,41 +168,27 @@ def _root(line: TitLine, num_ranks: int) -> int:
     return line.integer("a root", 0, num_ranks - 1) if line.left else 0
 
 
-def _bcast(line: TitLine, num_ranks: int) -> TitCall:
-    count = line.integer("a count")
-    root = _root(line, num_ranks)
-    return TitCall(line, "bcast", line.bytes(count, line.element_bytes()), root=root)
-
-
-def _reduce(line: TitLine, num_ranks: int) -> TitCall:
-    count, flops = line.integer("a count"), line.quantity("an amount of flops")
-    root = _root(line, num_ranks)
-    size = line.bytes(count, line.element_bytes())
-    return TitCall(line, "reduce", size, root=root, flops=flops)
-
-
-def _allreduce(line: TitLine, num_ranks: int) -> TitCall:
-    count, flops = line.integer("a count"), line.quantity("an amount of flops")
-    return TitCall(line, "allreduce", line.bytes(count, line.element_bytes()), flops=flops)
-
-
-def _scan(line: TitLine, num_ranks: int) -> TitCall:
+def _one_count(line: TitLine, num_ranks: int) -> TitCall:
     # SimGrid's tracer writes a scan like a message: partner -1, tag 0, then the count.
-    if line.left > 2:
+    if line.action in ("scan", "exscan") and line.left > 2:
         line.integer("-1", -1, -1)
         line.integer("0", 0, 0)
     count = line.integer("a count")
-    return TitCall(line, line.action, line.bytes(count, line.element_bytes()))
+    reduces = line.action in ("reduce", "allreduce")
+    flops = line.quantity("an amount of flops") if reduces else 0.0
+    root = _root(line, num_ranks) if line.action in ("bcast", "reduce") else 0
+    size = line.bytes(count, line.element_bytes())
+    return TitCall(line, line.action, size, root=root, flops=flops)
 
 
 def _two_counts(line: TitLine, num_ranks: int) -> TitCall:
     send, recv = line.integer("a count to send"), line.integer("a count to receive")
     root = _root(line, num_ranks) if line.action in ("gather", "scatter") else 0
-    return _two_types(line, line.action, send, recv, root)
+    return _two_types(line, send, recv, root)
 
 
 def _two_types(
-    line: TitLine, name: str, send: int | list[int] | None, recv: int | list[int] | None, root: int
+    line: TitLine, send: int | list[int] | None, recv: int | list[int] | None, root: int = 0
 ) -> TitCall:
     """Read the datatypes of both sides at the end of the line; return the call."""
     sizes: list[int | list[int] | None] = []
@@ -214,7 +198,7 @@ def _two_types(
             sizes.append([line.bytes(count, element) for count in counts])
         else:
             sizes.append(None if counts is None else line.bytes(counts, element))
-    return TitCall(line, name, sizes[0], sizes[1], root)
+    return TitCall(line, line.action, sizes[0], sizes[1], root)
 
 
 def _counts(line: TitLine, num_ranks: int, what: str) -> list[int]:
@@ -228,14 +212,14 @@ def _gatherv(line: TitLine, num_ranks: int) -> TitCall:
     # Ranks other than the root may omit the counts to receive.
     short = line.left < num_ranks and line.left <= 3
     recv = None if short else _counts(line, num_ranks, "counts to receive")
-    return _two_types(line, "gatherv", send, recv, _root(line, num_ranks))
+    return _two_types(line, send, recv, _root(line, num_ranks))
 
 
 def _scatterv(line: TitLine, num_ranks: int) -> TitCall:
     short = line.left <= num_ranks and line.left <= 4
     send = None if short else _counts(line, num_ranks, "counts to send")
     recv = line.integer("a count to receive")
-    return _two_types(line, "scatterv", send, recv, _root(line, num_ranks))
+    return _two_types(line, send, recv, _root(line, num_ranks))
 
 
 def _allgatherv(line: TitLine, num_ranks: int) -> TitCall:
@@ -246,14 +230,14 @@ def _allgatherv(line: TitLine, num_ranks: int) -> TitCall:
         line.words = line.words[:-num_ranks]
     if line.left == 1:  # one datatype for both sides
         line.words.append(line.words[-1])
-    return _two_types(line, "allgatherv", send, recv, 0)
+    return _two_types(line, send, recv)
 
 
 def _reducescatter(line: TitLine, num_ranks: int) -> TitCall:
     counts = _counts(line, num_ranks, "counts to receive")
     flops = line.quantity("an amount of flops")
     element = line.element_bytes()
-    sizes: list[int] = [line.bytes(count, element) for count in counts]
+    sizes = [line.bytes(count, element) for count in counts]
     return TitCall(line, "reduce-scatter", sizes, flops=flops)
 
 
@@ -262,16 +246,16 @@ def _alltoallv(line: TitLine, num_ranks: int) -> TitCall:
     send = _counts(line, num_ranks, "counts to send")
     line.integer("the size of the receive buffer")
     recv = _counts(line, num_ranks, "counts to receive")
-    return _two_types(line, "alltoallv", send, recv, 0)
+    return _two_types(line, send, recv)
 
 
 COLLECTIVES: dict[str, Callable[[TitLine, int], TitCall]] = {
     "barrier": _barrier,
-    "bcast": _bcast,
-    "reduce": _reduce,
-    "allreduce": _allreduce,
-    "scan": _scan,
-    "exscan": _scan,
+    "bcast": _one_count,
+    "reduce": _one_count,
+    "allreduce": _one_count,
+    "scan": _one_count,
+    "exscan": _one_count,
     "alltoall": _two_counts,
     "allgather": _two_counts,
     "gather": _two_counts,

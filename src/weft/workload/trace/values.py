@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,8 +91,8 @@ def evaluate(node: nodes.Expression, context: Context) -> Value:
         case nodes.Unary(operand=operand):
             value = number(operand, context)
             return _checked(Value(-value.data, value.unit), node.at, context)
-        case nodes.Binary(operator="and" | "or" as operator, left=left, right=right):
-            return _lazy(operator, left, right, context)
+        case nodes.Binary(operator="and" | "or" as word, left=left, right=right):
+            return _lazy(word, left, right, context)
         case nodes.Binary():
             return _binary(node, context)
         case nodes.Call(function="choose", arguments=(test, one, other)):
@@ -172,13 +174,8 @@ def _fits(value: Value, what: str, unit: str, at: FilePosition) -> None:
 def _name(name: str, at: FilePosition, context: Context) -> Value:
     if name in context.extra:
         return context.extra[name]
-    scope = context.scope
-    if name == "rank":
-        return Value(scope.local[context.ranks])
-    if name == "size":
-        return _size(scope, context.ranks)
-    if name in scope.axes:
-        return Value(scope.coordinates(context.ranks)[scope.axes.index(name)])
+    if name in ("rank", "size", *context.scope.axes):
+        return _in_scope(name, context.scope, context.ranks)
     variable = context.variables.get(name)
     if variable is None:
         raise TraceError(_unknown(name, context), at)
@@ -203,10 +200,12 @@ def _unknown(name: str, context: Context) -> str:
     return f"{name!r} has no value{did_you_mean(name, known)}"
 
 
-def _size(scope: Scope, ranks: Ints) -> Value:
-    if scope.num_groups == 1:
-        return Value(len(scope.ranks))
-    return Value(scope.size(ranks))
+def _in_scope(name: str, scope: Scope, ranks: Ints) -> Value:
+    if name == "rank":
+        return Value(scope.local[ranks])
+    if name == "size":
+        return Value(len(scope.ranks) if scope.num_groups == 1 else scope.size(ranks))
+    return Value(scope.coordinates(ranks)[scope.axes.index(name)])
 
 
 def scope_value(function: str, scope: Scope, at: FilePosition, context: Context) -> Value:
@@ -217,11 +216,7 @@ def scope_value(function: str, scope: Scope, at: FilePosition, context: Context)
             f"{function}({scope.name}){context.rank_text(missing)}: the rank is not in this scope",
             at,
         )
-    if function == "rank":
-        return Value(scope.local[context.ranks])
-    if function == "size":
-        return _size(scope, context.ranks)
-    return Value(scope.coordinates(context.ranks)[scope.axes.index(function)])
+    return _in_scope(function, scope, context.ranks)
 
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -244,36 +239,34 @@ def _checked(value: Value, at: FilePosition, context: Context) -> Value:
 
 def _binary(node: nodes.Binary, context: Context) -> Value:
     left, right = evaluate(node.left, context), evaluate(node.right, context)
-    operator = node.operator
+    symbol = node.operator
     if left.is_truth or right.is_truth:
         both = left.is_truth and right.is_truth
-        if not (both and operator in ("==", "!=")):
-            raise TraceError(f"{operator} needs numbers, not conditions", node.at)
-    unit = _unit(operator, left.unit, right.unit, node.at)
-    if operator in _COMPARE:
-        truth = _COMPARE[operator](left.data, right.data)
+        if not (both and symbol in ("==", "!=")):
+            raise TraceError(f"{symbol} needs numbers, not conditions", node.at)
+    unit = _unit(symbol, left.unit, right.unit, node.at)
+    if symbol in _COMPARE:
+        truth = _COMPARE[symbol](left.data, right.data)
         return Value(truth if isinstance(truth, np.ndarray) else bool(truth))
-    if operator in ("/", "//", "%"):
+    if symbol in ("/", "//", "%"):
         zero = np.asarray(right.data) == 0
         if zero.any():
             raise TraceError(f"division by zero{context.rank_text(zero)}", node.at)
-    if operator == "**":
+    if symbol == "**":
         return _checked(_power(left, right, node.at, context), node.at, context)
-    a, b = left.data, right.data
-    if not left.is_array and not right.is_array:
-        return _checked(Value(_SCALAR[operator](a, b), unit), node.at, context)
-    if operator in ("+", "-", "*"):
-        _refuse_overflow(operator, a, b, node.at, context)
+    calculate = _ARITHMETIC[symbol]
+    if symbol in ("+", "-", "*") and (left.is_array or right.is_array):
+        a, b = np.asarray(left.data), np.asarray(right.data)
+        if a.dtype.kind == b.dtype.kind == "i":
+            near = calculate(a.astype(np.float64), b.astype(np.float64))
+            _refuse_overflow(near, node.at, context)
     with np.errstate(all="ignore"):
-        return _checked(Value(_ARRAY[operator](a, b), unit), node.at, context)
+        return _checked(Value(calculate(left.data, right.data), unit), node.at, context)
 
 
-def _refuse_overflow(operator: str, a: Any, b: Any, at: FilePosition, context: Context) -> None:
-    """Raise an error if the result of integers does not fit in 64 bits."""
-    if not (np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"):
-        return
-    near = _ARRAY[operator](np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
-    bad = np.abs(near) >= LIMIT - 2048
+def _refuse_overflow(near: Any, at: FilePosition, context: Context) -> None:
+    """Raise an error if an integer near a real number does not fit in 64 bits."""
+    bad = ~(np.abs(near) < LIMIT - 2048)
     if bad.any():
         raise TraceError(f"the value does not fit in 64 bits{context.rank_text(bad)}", at)
 
@@ -286,11 +279,7 @@ def _power(left: Value, right: Value, at: FilePosition, context: Context) -> Val
             near = np.power(base.astype(np.float64), exponent.astype(np.float64))
             integers = base.dtype.kind == "i" and exponent.dtype.kind == "i"
             if integers and np.all(exponent >= 0):
-                bad = ~(np.abs(near) < LIMIT - 2048)
-                if bad.any():
-                    raise TraceError(
-                        f"the value does not fit in 64 bits{context.rank_text(bad)}", at
-                    )
+                _refuse_overflow(near, at, context)
                 return Value(np.power(base, exponent))
         return Value(near)
     if isinstance(a, int) and isinstance(b, int) and b >= 0:
@@ -306,17 +295,17 @@ def _power(left: Value, right: Value, at: FilePosition, context: Context) -> Val
     return Value(power)
 
 
-def _unit(operator: str, left: str, right: str, at: FilePosition) -> str:
+def _unit(symbol: str, left: str, right: str, at: FilePosition) -> str:
     """Return the unit of the result."""
-    if operator in ("+", "-", "%") or operator in _COMPARE:
+    if symbol in ("+", "-", "%") or symbol in _COMPARE:
         if left and right and left != right:
             raise TraceError(f"{_WHAT[left]} and {_WHAT[right]} are incompatible", at)
         return left or right
-    if operator == "*":
+    if symbol == "*":
         if left and right:
             raise TraceError(f"{_WHAT[left]} times {_WHAT[right]} has no unit here", at)
         return left or right
-    if operator == "**":
+    if symbol == "**":
         if left or right:
             raise TraceError("powers are defined only for plain numbers", at)
         return PLAIN
@@ -326,40 +315,36 @@ def _unit(operator: str, left: str, right: str, at: FilePosition) -> str:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
-_ARRAY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.true_divide,
-    "//": np.floor_divide,
-    "%": np.mod,
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
 }
-_SCALAR: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+#: For one number (``round``: half to even), and for an array.
+_ROUND: dict[str, tuple[Callable[[Any], int], Callable[[Any], Any]]] = {
+    "floor": (math.floor, np.floor),
+    "ceil": (math.ceil, np.ceil),
+    "round": (round, np.rint),
 }
 
 
 # -- expressions evaluated for some ranks only -----------------------------------------------------
 
 
-def _lazy(
-    operator: str, left: nodes.Expression, right: nodes.Expression, context: Context
-) -> Value:
+def _lazy(word: str, left: nodes.Expression, right: nodes.Expression, context: Context) -> Value:
     """Evaluate ``and`` or ``or``; evaluate the right side only for the ranks that need it."""
     first = condition(left, context)
-    decided = operator == "or"
+    decided = word == "or"
     if isinstance(first, bool):
         return Value(first) if first == decided else Value(condition(right, context))
     open_ = first != decided
@@ -433,11 +418,7 @@ def _call(node: nodes.Call, context: Context) -> Value:
 def _extreme(name: str, data: list[Any]) -> Any:
     if not any(isinstance(item, np.ndarray) for item in data):
         return min(data) if name == "min" else max(data)
-    join = np.minimum if name == "min" else np.maximum
-    result = data[0]
-    for item in data[1:]:
-        result = join(result, item)
-    return result
+    return reduce(np.minimum if name == "min" else np.maximum, data)
 
 
 def _xor(node: nodes.Call, values: list[Value]) -> Value:
@@ -451,16 +432,6 @@ def _rounded(name: str, data: Any, at: FilePosition, context: Context) -> Any:
     """Evaluate ``floor``, ``ceil`` or ``round`` (half to even)."""
     if np.asarray(data).dtype.kind == "i":
         return data
-    bad = np.abs(np.asarray(data)) >= LIMIT - 2048
-    if bad.any():
-        raise TraceError(f"the value does not fit in 64 bits{context.rank_text(bad)}", at)
-    if isinstance(data, np.ndarray):
-        functions: dict[str, Callable[[Any], Any]] = {
-            "floor": np.floor,
-            "ceil": np.ceil,
-            "round": np.rint,
-        }
-        return functions[name](data).astype(np.int64)
-    if name == "round":
-        return round(data)
-    return math.floor(data) if name == "floor" else math.ceil(data)
+    _refuse_overflow(np.asarray(data), at, context)
+    of_number, of_array = _ROUND[name]
+    return of_array(data).astype(np.int64) if isinstance(data, np.ndarray) else of_number(data)
