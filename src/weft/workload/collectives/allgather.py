@@ -14,11 +14,12 @@ def ring_steps(group: Group, blocks: Blocks) -> None:
     for step in range(n - 1):
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(behind - step) % n],
-            (ranks - 1) % n, blocks.sizes[(behind - 1 - step) % n], _behind(n, step),
+            (ranks - 1) % n, blocks.sizes[(behind - 1 - step) % n], block_behind(n, step),
         )  # fmt: skip
 
 
-def _behind(n: int, step: int) -> Carries:
+def block_behind(n: int, step: int) -> Carries:
+    """Return that a message has only the block of the rank `step` ranks before its sender."""
     return lambda rank: ((rank - step) % n,)
 
 

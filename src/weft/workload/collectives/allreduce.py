@@ -7,7 +7,7 @@ import numpy as np
 from weft.workload.collectives import bcast, reduce
 from weft.workload.collectives.allgather import ring_steps
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
-from weft.workload.collectives.collective_registry import Group, algorithm
+from weft.workload.collectives.collective_registry import BUFFER, Group, algorithm
 from weft.workload.collectives.reduce_scatter import ring_reduce_steps
 
 
@@ -38,7 +38,7 @@ def recursive_doubling(group: Group) -> None:
     _fold(group, fold, 1)
     for step in powers(fold.count):
         peer = fold.place[fold.numbers ^ step]
-        group.exchange(fold.place, peer, group.sizes, peer, group.sizes, lambda _: (0,), add=True)
+        group.exchange(fold.place, peer, group.sizes, peer, group.sizes, BUFFER, add=True)
     _unfold(group, fold, 1)
 
 

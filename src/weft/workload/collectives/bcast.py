@@ -8,19 +8,14 @@ from weft.core.errors import InputError
 from weft.core.units import Bytes
 from weft.workload.collectives.allgather import doubling_steps, ring_steps
 from weft.workload.collectives.blocks import Blocks, rounded_up, tree
-from weft.workload.collectives.collective_registry import Carries, Group, algorithm
+from weft.workload.collectives.collective_registry import BUFFER, Group, algorithm, one_block
 from weft.workload.collectives.rooted import scatter_steps
-
-
-def _buffer(_: int) -> tuple[int]:
-    """Return the block of every message: the whole buffer."""
-    return (0,)
 
 
 def binomial_steps(group: Group) -> None:
     """Send the whole buffer down a binomial tree."""
     for parent, child, _ in tree(group.n):
-        group.message(group.from_root(parent), group.from_root(child), group.sizes, _buffer)
+        group.message(group.from_root(parent), group.from_root(child), group.sizes, BUFFER)
 
 
 @algorithm(
@@ -76,8 +71,8 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     receivers, senders = group.ranks[behind > 0], group.ranks[~last]
     group.receive(receivers, source[receivers], sizes[0])
     for at in range(count - 1):
-        group.exchange(group.ranks, to, sizes[at], source, sizes[at + 1], _segment(at))
-    group.send(senders, to[senders], sizes[-1], _segment(count - 1))
+        group.exchange(group.ranks, to, sizes[at], source, sizes[at + 1], one_block(at))
+    group.send(senders, to[senders], sizes[-1], one_block(count - 1))
 
 
 @algorithm("bcast", "hardware", source="Quadrics QsNET; Petrini et al. 2001")
@@ -85,9 +80,5 @@ def hardware(group: Group) -> None:
     """One message, whose packets the network copies to all ranks."""
     group.cut(np.array([group.sizes]))
     others = np.delete(group.ranks, group.root)
-    group.multicast(group.root, others, group.sizes, _buffer)
+    group.multicast(group.root, others, group.sizes, BUFFER)
     group.receive(others, np.full_like(others, group.root), group.sizes)
-
-
-def _segment(number: int) -> Carries:
-    return lambda _: (number,)

@@ -14,7 +14,7 @@ collective, each pair of ranks sends and receives its messages in the same order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -31,6 +31,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 Ints = NDArray[np.int64]
 #: Function from a sender's communicator rank to the blocks in its message.
 Carries = Callable[[int], Iterable[int]]
+
+
+def one_block(number: int) -> Carries:
+    """Return that every sender's message has only this block."""
+    return lambda _: (number,)
+
+
+#: Every message has the whole buffer.
+BUFFER = one_block(0)
+
 
 collective = Registry(
     "collective",
@@ -248,24 +258,17 @@ class Group:
             self._world(ranks), self._world(to), self._each(send_bytes), self._world(source),
             self._each(recv_bytes), self._tag, self._comm,
         )  # fmt: skip
-        if self._trace is not None:
-            self._note_sends(ranks, np.asarray(to) >= 0, carries)
-            self._note_receives(ranks, np.asarray(source) >= 0, add, also)
+        receives = np.asarray(source) >= 0
+        self._note_sends(ranks, np.asarray(to) >= 0, carries)
+        self._note_receives(ranks, receives, add, also)
         if add:
-            received = np.where(np.asarray(source) >= 0, recv_bytes, 0)
+            received = np.where(receives, recv_bytes, 0)
             self.combine(ranks, received if combined_bytes is None else combined_bytes)
 
     def send(self, ranks: Any, to: Any, size_bytes: Any, carries: Carries) -> None:
         """Add a blocking send."""
-        if self._trace is not None:
-            self._note_sends(ranks, True, carries)
-        self._builder.send(
-            self._world(ranks),
-            self._world(to),
-            self._each(size_bytes),
-            self._tag,
-            self._comm,
-        )
+        self._note_sends(ranks, True, carries)
+        self._add(self._builder.send, ranks, to, size_bytes)
 
     def receive(
         self,
@@ -277,15 +280,8 @@ class Group:
         also: Carries | None = None,
     ) -> None:
         """Add a blocking receive and, with `add`, the calculation that combines its data."""
-        if self._trace is not None:
-            self._note_receives(ranks, True, add, also)
-        self._builder.recv(
-            self._world(ranks),
-            self._world(source),
-            self._each(size_bytes),
-            self._tag,
-            self._comm,
-        )
+        self._note_receives(ranks, True, add, also)
+        self._add(self._builder.recv, ranks, source, size_bytes)
         if add:
             self.combine(ranks, size_bytes)
 
@@ -308,9 +304,8 @@ class Group:
         self, root: int, to: Ints, size_bytes: int, carries: Carries, *, test: bool = False
     ) -> None:
         """Add a message from one rank to several that the network copies; `test`: see builder."""
-        if self._trace is not None:
-            for _ in to:
-                self._note_sends(root, True, carries)
+        for _ in to:
+            self._note_sends(root, True, carries)
         for row in self._members:
             self._builder.multicast(
                 int(row[root]), row[to], size_bytes, self._tag, self._comm, test=test
@@ -320,8 +315,7 @@ class Group:
         self, ranks: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
     ) -> Ints:
         """Add non-blocking sends; return handles for `wait`, -1 where `where` is false."""
-        if self._trace is not None:
-            self._note_sends(ranks, True if where is None else where, carries)
+        self._note_sends(ranks, True if where is None else where, carries)
         return self._begin(self._builder.isend, ranks, to, size_bytes, where)
 
     def begin_receive(
@@ -331,8 +325,7 @@ class Group:
 
         The time to combine the data is not included; `combine` adds it.
         """
-        if self._trace is not None:
-            self._note_receives(ranks, True if where is None else where, add, None)
+        self._note_receives(ranks, True if where is None else where, add, None)
         return self._begin(self._builder.irecv, ranks, source, size_bytes, where)
 
     def wait(self, ranks: Any, handles: Sequence[Ints]) -> None:
@@ -352,18 +345,16 @@ class Group:
 
     # -- private -----------------------------------------------------------------------------------
 
+    def _add(self, call: Callable[..., Any], ranks: Any, peer: Any, size_bytes: Any) -> Any:
+        ends = self._world(ranks), self._world(peer)
+        return call(*ends, self._each(size_bytes), self._tag, self._comm)
+
     def _begin(
         self, call: Callable[..., Any], ranks: Any, peer: Any, size_bytes: Any, where: Any
     ) -> Ints:
         groups = len(self._members)
         if where is None or np.all(where):
-            handles = call(
-                self._world(ranks),
-                self._world(peer),
-                self._each(size_bytes),
-                self._tag,
-                self._comm,
-            )
+            handles = self._add(call, ranks, peer, size_bytes)
             return np.atleast_1d(np.asarray(handles, dtype=np.int64))
         handles = np.full((groups, len(ranks)), -1, dtype=np.int64)
         if np.any(where):
@@ -388,20 +379,23 @@ class Group:
         return np.tile(values, len(self._members))
 
     def _note_sends(self, ranks: Any, where: Any, carries: Carries) -> None:
-        assert self._trace is not None
-        for row in self._members:
-            for rank, sends in np.broadcast(np.atleast_1d(ranks), where):
-                if sends:
-                    blocks = tuple(map(int, carries(int(rank))))
-                    self._trace.sent_blocks.setdefault(int(row[rank]), []).append(blocks)
+        if self._trace is not None:
+            for member, rank in self._acting(ranks, where):
+                blocks = tuple(map(int, carries(rank)))
+                self._trace.sent_blocks.setdefault(member, []).append(blocks)
 
     def _note_receives(self, ranks: Any, where: Any, add: bool, also: Carries | None) -> None:
-        assert self._trace is not None
+        if self._trace is not None:
+            for member, rank in self._acting(ranks, where):
+                more = tuple(map(int, also(rank))) if also else ()
+                self._trace.taken.setdefault(member, []).append((add, more))
+
+    def _acting(self, ranks: Any, where: Any) -> Iterator[tuple[int, int]]:
+        """Iterate over the world rank and the rank of those that send or receive."""
         for row in self._members:
-            for rank, receives in np.broadcast(np.atleast_1d(ranks), where):
-                if receives:
-                    more = tuple(map(int, also(int(rank)))) if also else ()
-                    self._trace.taken.setdefault(int(row[rank]), []).append((add, more))
+            for rank, acts in np.broadcast(np.atleast_1d(ranks), where):
+                if acts:
+                    yield int(row[rank]), int(rank)
 
 
 def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> Ints:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
-from weft.workload.collectives.collective_registry import Carries, Group, Ints, algorithm
-
-
-def _buffer(_: int) -> tuple[int]:
-    """Return the block of every message: the whole buffer."""
-    return (0,)
+from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, Ints, algorithm
 
 
 def binomial_steps(group: Group) -> None:
     """Combine the whole buffer up a binomial tree."""
     for parent, child, _ in reversed(list(tree(group.n))):
         group.message(
-            group.from_root(child), group.from_root(parent), group.sizes, _buffer, add=True
+            group.from_root(child), group.from_root(parent), group.sizes, BUFFER, add=True
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.workload.collectives.allgather import block_behind
 from weft.workload.collectives.blocks import Blocks, Fold, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
@@ -18,12 +19,8 @@ def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     for step in range(n - 1):
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(ranks - 1 - step) % n],
-            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], _behind(n, 1 + step), add=True,
+            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step), add=True,
         )  # fmt: skip
-
-
-def _behind(n: int, step: int) -> Carries:
-    return lambda rank: ((rank - step) % n,)
 
 
 @algorithm("reduce-scatter", "ring", source="Patarasuk and Yuan 2009", first=True)
@@ -39,7 +36,9 @@ def pairwise(group: Group) -> None:
     group.expect(n * (n - 1))
     for step in range(1, n):
         to = (ranks + step) % n
-        group.exchange(ranks, to, sizes[to], (ranks - step) % n, sizes, _behind(n, -step), add=True)
+        group.exchange(
+            ranks, to, sizes[to], (ranks - step) % n, sizes, block_behind(n, -step), add=True
+        )
 
 
 @algorithm("reduce-scatter", "recursive-halving", source="Thakur et al. 2005, 3.3; MPICH")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.workload.collectives.blocks import Blocks, tree
-from weft.workload.collectives.collective_registry import Carries, Group, algorithm
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm, one_block
 
 
 def _share(group: Group, first: int, share: int) -> Carries:
@@ -58,10 +58,6 @@ def _own(rank: int) -> tuple[int]:
     return (rank,)
 
 
-def _for(rank: int) -> Carries:
-    return lambda _: (rank,)
-
-
 @algorithm("gather", "linear", source="MPICH's gatherv; Open MPI's basic linear")
 @algorithm("gatherv", "linear", source="MPICH")
 def gather_linear(group: Group) -> None:
@@ -82,7 +78,7 @@ def scatter_linear(group: Group) -> None:
     others = _others(group)
     group.wait(
         group.root,
-        [group.begin_send(group.root, at, int(group.sizes[at]), _for(at)) for at in others],
+        [group.begin_send(group.root, at, int(group.sizes[at]), one_block(at)) for at in others],
     )
     receivers = np.array(others, dtype=np.int64)
     if len(receivers):

@@ -8,15 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.workload.collectives.blocks import powers
-from weft.workload.collectives.collective_registry import Carries, Group, algorithm
+from weft.workload.collectives.collective_registry import Carries, Group, algorithm, one_block
 
-
-def _partial(_: int) -> tuple[int]:
-    return (0,)
-
-
-def _result(_: int) -> tuple[int]:
-    return (1,)
+_PARTIAL, _RESULT = one_block(0), one_block(1)
 
 
 @algorithm("scan", "recursive-doubling", source="MPICH", first=True)
@@ -47,7 +41,7 @@ def _doubling(group: Group, first_is_copied: bool) -> None:
         combined = group.sizes * (1 + (below & ~empty[ranks]))
         empty[ranks[below]] = False
         group.exchange(
-            ranks, peer, group.sizes, peer, group.sizes, _partial,
+            ranks, peer, group.sizes, peer, group.sizes, _PARTIAL,
             add=True, also=_from_below(step), combined_bytes=combined,
         )  # fmt: skip
 
@@ -61,7 +55,7 @@ def linear(group: Group) -> None:
     """Each rank sends its result to the next, which combines it with its buffer; n - 1 rounds."""
     group.cut(np.array([group.sizes]))
     for rank in range(group.n - 1):
-        group.message(rank, rank + 1, group.sizes, _result, add=True)
+        group.message(rank, rank + 1, group.sizes, _RESULT, add=True)
 
 
 @algorithm("exscan", "linear", source="Open MPI's basic linear")
@@ -71,5 +65,5 @@ def exclusive_linear(group: Group) -> None:
     for rank in range(group.n - 1):
         # The last rank sends nothing and so does not combine.
         combines = rank + 2 < group.n
-        group.send(rank, rank + 1, group.sizes, _partial)
-        group.receive(rank + 1, rank, group.sizes, add=combines, also=_result)
+        group.send(rank, rank + 1, group.sizes, _PARTIAL)
+        group.receive(rank + 1, rank, group.sizes, add=combines, also=_RESULT)

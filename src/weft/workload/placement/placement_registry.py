@@ -232,8 +232,20 @@ def place(
         When the fabric lacks what the placement needs; the message gives the reason.
     """
     check_fabric(fabric)
-    _check_counts(num_ranks, ranks_per_host)
-    request = _request(fabric, num_ranks, hosts, offered, ranks_per_host, distribution)
+    whole_number(num_ranks, "the number of ranks", 1, MAX_RANKS)
+    if ranks_per_host is not None:
+        whole_number(ranks_per_host, "ranks per host", 1, MAX_RANKS)
+    allowed = allowed_hosts(fabric, hosts)
+    if offered is None:
+        offered = f"hosts of {fabric.name}"
+        if hosts is not None:
+            offered = "hosts that may be used"
+        elif len(allowed) < fabric.num_hosts:
+            offered += f" that have a cable (of {fabric.num_hosts:,})"
+    _run(distribution, ranks_per_host or 1)
+    request = PlacementRequest(
+        fabric, int(num_ranks), allowed, offered, ranks_per_host, distribution
+    )
     if len(earlier):
         used = tuple(fabric.host_numbers(each, "hosts of earlier jobs") for each in earlier)
         others = request.hosts[~np.isin(request.hosts, np.concatenate(used))]
@@ -300,31 +312,6 @@ def find_hosts(fabric: Fabric, name: str) -> list[int]:
     numbers = hosts_named(fabric, name)
     _need_cables(fabric, np.array(numbers))
     return numbers
-
-
-def _check_counts(num_ranks: int, ranks_per_host: int | None) -> None:
-    whole_number(num_ranks, "the number of ranks", 1, MAX_RANKS)
-    if ranks_per_host is not None:
-        whole_number(ranks_per_host, "ranks per host", 1, MAX_RANKS)
-
-
-def _request(
-    fabric: Fabric,
-    num_ranks: int,
-    hosts: str | Sequence[str] | ArrayLike | None,
-    offered: str | None,
-    ranks_per_host: int | None,
-    distribution: str | None,
-) -> PlacementRequest:
-    allowed = allowed_hosts(fabric, hosts)
-    if offered is None:
-        offered = f"hosts of {fabric.name}"
-        if hosts is not None:
-            offered = "hosts that may be used"
-        elif len(allowed) < fabric.num_hosts:
-            offered += f" that have a cable (of {fabric.num_hosts:,})"
-    _run(distribution, ranks_per_host or 1)
-    return PlacementRequest(fabric, int(num_ranks), allowed, offered, ranks_per_host, distribution)
 
 
 def _numbers(fabric: Fabric, hosts: Any, what: str) -> NDArray[np.int32]:
