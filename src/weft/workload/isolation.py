@@ -25,7 +25,7 @@ Jobs share no link only if their routes use their own links, as those of `isolat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -179,7 +179,7 @@ class IsolatedJobs:
             leaf, number = (rest[0], count_of[rest[0]]) if rest else (-1, 0)
             remainder_pod = _RemainderPod(last[0], by_pod.pop(last[0]), leaf, number)
         found = self._pods_allocation(by_pod, most, remainder_pod, chosen)
-        return found and _resized(found, len(given))
+        return found and replace(found, wasted=len(found.hosts) - len(given))
 
     def _free_in(self, pod: int) -> int:
         return sum(len(self.free[leaf]) for leaf in self.leaves_of[pod])
@@ -258,7 +258,7 @@ class IsolatedJobs:
                 if last is not None and rest:
                     chosen[last.leaf] = self.free[last.leaf][:rest]
                 found = self._pods_allocation(by_pod, each, last, chosen)
-                return found and _resized(found, count)
+                return found and replace(found, wasted=len(found.hosts) - count)
         return None
 
     def _remainder_pods(
@@ -478,12 +478,6 @@ def _common(cables: list[_Cables]) -> _Cables:
     for each in cables[1:]:
         result = tuple(a & b for a, b in zip(result, each, strict=True))
     return result
-
-
-def _resized(allocation: Allocation, count: int) -> Allocation:
-    """Return the same allocation for a job that needs only `count` hosts."""
-    wasted = len(allocation.hosts) - count
-    return Allocation(allocation.hosts, wasted, allocation.leaf_cables, allocation.pod_cables)
 
 
 def _choose(

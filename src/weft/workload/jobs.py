@@ -221,7 +221,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
     """Return one workload of all jobs, each with ranks, communicators and phases of its own."""
     parts = [job.workload for job in jobs]
     if len(jobs) == 1:
-        return parts[0] if not jobs[0].start_ns else _delayed(jobs[0])
+        return replace(parts[0], release_ns=_releases(jobs[0])) if jobs[0].start_ns else parts[0]
     ranks = _starts([part.num_ranks for part in parts])
     ops = _starts([part.num_ops for part in parts])
     deps = _starts([len(part.dep) for part in parts])
@@ -292,10 +292,6 @@ def _merged(jobs: Sequence[Job]) -> Workload:
             *(f"{job.name}: {name}" for job in jobs for name in job.workload.comm_names),
         ),
     )
-
-
-def _delayed(job: Job) -> Workload:
-    return replace(job.workload, release_ns=_releases(job))
 
 
 def _releases(job: Job) -> NDArray[np.float64]:

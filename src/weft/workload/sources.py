@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.arguments import finite_number, need_memory, whole_number, whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns
-from weft.workload.patterns import pattern, traffic
+from weft.workload.patterns import Pairs, pattern, traffic
 from weft.workload.workload import Kind, Workload
 
 Distribution = Literal["fixed", "uniform", "exponential"]
@@ -186,8 +186,7 @@ class _Plan:
     options: Mapping[str, Any]
     anew: bool  # whether every transfer draws its flow
     ranks: NDArray[np.int64]
-    flow_sources: NDArray[np.int64]
-    flow_destinations: NDArray[np.int64]
+    flows: Pairs
     sources: NDArray[np.int64]
     mean: int
     request: int
@@ -222,8 +221,7 @@ class _Plan:
             options=bound,
             anew="flows" in entry.options and "flows" not in bound,
             ranks=ranks,
-            flow_sources=flows.sources,
-            flow_destinations=flows.destinations,
+            flows=flows,
             sources=np.unique(flows.sources),
             mean=mean,
             request=request,
@@ -245,13 +243,12 @@ def _transfers(
     )
     count, release = _arrivals(times, len(plan.sources), plan.interval, end, job.interarrival)
     total = int(count.sum())
-    target = _drawn_anew(plan, count) if plan.anew else _among(choices, plan, count)
     write = np.ones(total, np.bool_)
     if job.write_share < 1:
         write = writes.random(total) < job.write_share
     return {
         "source": plan.ranks[np.repeat(plan.sources, count)],
-        "target": plan.ranks[target],
+        "target": plan.ranks[_targets(choices, plan, count)],
         "size": _sizes(sizes, plan.mean, total, job.size_distribution),
         "release": release,
         "write": write,
@@ -388,26 +385,22 @@ def _sizes(random: np.random.Generator, mean: int, count: int, kind: str) -> NDA
     return np.minimum(random.geometric(1.0 / mean, count), MAX_BYTES)
 
 
-def _drawn_anew(plan: _Plan, count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a destination for each transfer, from as many flows of the pattern as needed."""
-    hosts = len(plan.ranks)
-    most = max(1, int(count.max(initial=0)))
-    flows = traffic(hosts, plan.pattern, **{**plan.options, "flows": most})
+def _targets(
+    random: np.random.Generator, plan: _Plan, count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return a destination for each transfer: of flows drawn anew, or drawn among the flows."""
+    hosts, flows = len(plan.ranks), plan.flows
+    if plan.anew:
+        most = max(1, int(count.max(initial=0)))
+        flows = traffic(hosts, plan.pattern, **{**plan.options, "flows": most})
     degree = np.bincount(flows.sources, minlength=hosts)
-    starts = (np.cumsum(degree) - degree)[plan.sources]
-    index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    index %= np.repeat(degree[plan.sources], count)
-    by_source = flows.destinations[np.argsort(flows.sources, kind="stable")]
-    chosen: NDArray[np.int64] = by_source[np.repeat(starts, count) + index]
-    return chosen
-
-
-def _among(random: np.random.Generator, plan: _Plan, count: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a destination for each transfer, drawn among the flows of its source."""
-    degree = np.bincount(plan.flow_sources, minlength=len(plan.ranks))
-    offset = np.cumsum(degree) - degree
+    start = np.cumsum(degree) - degree
     owner = np.repeat(plan.sources, count)
-    index = offset[owner] + random.integers(0, degree[owner])
-    by_source = plan.flow_destinations[np.argsort(plan.flow_sources, kind="stable")]
-    chosen: NDArray[np.int64] = by_source[index]
+    if plan.anew:
+        index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        index %= degree[owner]
+    else:
+        index = random.integers(0, degree[owner])
+    by_source = flows.destinations[np.argsort(flows.sources, kind="stable")]
+    chosen: NDArray[np.int64] = by_source[start[owner] + index]
     return chosen

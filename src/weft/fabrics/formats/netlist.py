@@ -314,13 +314,12 @@ class _Ends:
         self.net = net
         listed = net.ports
         columns: list[Sequence[int]] = [
-            [port.line for port in listed],
             [port.node for port in listed],
             [port.port for port in listed],
             [net._by_id.get(port.peer, -1) for port in listed],
             [port.peer_port for port in listed],
         ]
-        self.line, self.node, self.port, peer, peer_port = (
+        self.node, self.port, peer, peer_port = (
             np.array(column, dtype=np.int32) for column in columns
         )
         ports = np.array([node.ports for node in net.nodes], dtype=np.int64)

@@ -142,17 +142,15 @@ class _Solver:
         self._reduction_bytes = reduction_bytes
         self._all_ranks = all_ranks(builder)
 
-    def multiply(self, phase: str, level: int) -> None:
-        """Multiply by the matrix: two operations per entry."""
+    def multiply(self, phase: str, level: int, times: int = 1) -> None:
+        """Multiply by the matrix after one exchange: two operations per entry each time."""
         self._builder.phase(phase)
         self._exchange(level)
-        self._compute(2 * self._halos[level].entries)
+        self._compute(2 * times * self._halos[level].entries)
 
     def smooth(self, phase: str, level: int) -> None:
         """Smooth by symmetric Gauss-Seidel: one forward and one backward pass over the matrix."""
-        self._builder.phase(phase)
-        self._exchange(level)
-        self._compute(4 * self._halos[level].entries)
+        self.multiply(phase, level, 2)
 
     def cycle(self, prefix: str, level: int) -> None:
         """Run the multigrid cycle from a level downwards."""

@@ -19,7 +19,8 @@ def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     for step in range(n - 1):
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(ranks - 1 - step) % n],
-            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step), add=True,
+            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step),
+            add=True,
         )  # fmt: skip
 
 

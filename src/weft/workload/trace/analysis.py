@@ -9,9 +9,7 @@ from weft.workload.trace import nodes
 from weft.workload.trace.errors import FilePosition, TraceError
 from weft.workload.trace.keywords import FUNCTIONS, PEER, SCOPE_FUNCTIONS
 
-_TOP_ONLY = (
-    nodes.Title, nodes.RankCount, nodes.Seed, nodes.Param, nodes.Communicator, nodes.DefineScope,
-)  # fmt: skip
+#: Statements that are allowed only outside blocks.
 _WORDS = {
     nodes.Title: "NAME",
     nodes.RankCount: "RANKS",
@@ -62,7 +60,7 @@ class _Analysis:
 
     def _block(self, statements: Sequence[nodes.Statement], scope: str, top: bool = False) -> None:
         for statement in statements:
-            if isinstance(statement, _TOP_ONLY):
+            if type(statement) in _WORDS:
                 if not top:
                     what = _WORDS[type(statement)]
                     raise TraceError(f"{what} is not allowed inside a block", statement.at)
@@ -76,16 +74,17 @@ class _Analysis:
     # -- declarations ------------------------------------------------------------------------------
 
     def _declaration(self, statement: nodes.Statement) -> None:
+        if isinstance(statement, nodes.Title | nodes.RankCount | nodes.Seed):
+            word = _WORDS[type(statement)]
+            if word in self._once:
+                raise TraceError(f"{word} is given twice", statement.at)
+            self._once.add(word)
         match statement:
-            case nodes.Title() | nodes.RankCount() | nodes.Seed():
-                word = _WORDS[type(statement)]
-                if word in self._once:
-                    raise TraceError(f"{word} is given twice", statement.at)
-                self._once.add(word)
-        match statement:
-            case nodes.RankCount(count=value) | nodes.Seed(value=value):
-                self.constant(value)
-            case nodes.Communicator(number=value):
+            case (
+                nodes.RankCount(count=value)
+                | nodes.Seed(value=value)
+                | nodes.Communicator(number=value)
+            ):
                 self.constant(value)
             case nodes.Param(name=name, value=value):
                 self.constant(value)

@@ -46,6 +46,21 @@ def run_collective(
                 f"the amount of data is {amounts[bad]} on rank {bad}; expected 0 or more",
                 statement.at if statement.size is None else statement.size.at,
             )
+
+    def run(members: Ints, size: Any, root: int) -> None:
+        n = members.shape[1]
+        algorithm = statement.algorithm.lower() or default_algorithm(name, size, n)
+        quadratic = algorithm in _QUADRATIC or (
+            name.startswith("alltoall") and algorithm != "bruck"
+        )
+        if quadratic and builder.num_ops + 2 * members.size * (n - 1) > max_operations:
+            raise TraceError(
+                f"{statement.name} of {n:,} ranks expands to more than {max_operations:,} "
+                "operations",
+                statement.at,
+            )
+        collective_on(builder, name, members, size, algorithm=algorithm, root=root, comm=scope.comm)
+
     for n in np.unique(sizes[active]):
         groups = active[sizes[active] == n]
         members = np.stack([scope.members(int(group)) for group in groups])
@@ -53,16 +68,7 @@ def run_collective(
         if amounts is None:
             for row, root_rank in zip(members, roots, strict=True):
                 matrix = _pairs(statement, context, row)
-                _run(
-                    builder,
-                    statement,
-                    name,
-                    row[None, :],
-                    matrix,
-                    int(root_rank),
-                    scope.comm,
-                    max_operations,
-                )
+                run(row[None, :], matrix, int(root_rank))
             continue
         values = amounts[members]
         if not (kind.uneven and np.any(values != values[:, :1])):
@@ -71,7 +77,7 @@ def run_collective(
         for number, key in enumerate(keys):
             size: Any = int(key[0]) if len(key) == 2 else key[:-1]
             selected = members[inverse.reshape(-1) == number]
-            _run(builder, statement, name, selected, size, int(key[-1]), scope.comm, max_operations)
+            run(selected, size, int(key[-1]))
 
 
 def _refuse_missing(
@@ -132,24 +138,3 @@ def _pairs(statement: nodes.CollectiveCall, context: Context, members: Ints) -> 
             statement.size.at,
         )
     return sizes.reshape(n, n)
-
-
-def _run(
-    builder: WorkloadBuilder,
-    statement: nodes.CollectiveCall,
-    name: str,
-    members: Ints,
-    size: Any,
-    root: int,
-    comm: int,
-    max_operations: int,
-) -> None:
-    n = members.shape[1]
-    algorithm = statement.algorithm.lower() or default_algorithm(name, size, n)
-    quadratic = algorithm in _QUADRATIC or (name.startswith("alltoall") and algorithm != "bruck")
-    if quadratic and builder.num_ops + 2 * members.size * (n - 1) > max_operations:
-        raise TraceError(
-            f"{statement.name} of {n:,} ranks expands to more than {max_operations:,} operations",
-            statement.at,
-        )
-    collective_on(builder, name, members, size, algorithm=algorithm, root=root, comm=comm)

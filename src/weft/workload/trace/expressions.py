@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
 
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
 from weft.workload.trace.keywords import FUNCTIONS, MAX_DEPTH, OPTIONS
 from weft.workload.trace.lexer import Token
 from weft.workload.trace.quantities import quantity
+
+T = TypeVar("T")
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: Precedence of operators of two values; `not` has precedence 3 and the sign 7.
@@ -85,6 +87,13 @@ class ExpressionParser(ABC):
         text = self.advance().text
         return "ALL" if text.upper() == "ALL" else text
 
+    def many(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """Read one item or several, separated by commas."""
+        items = [read()]
+        while self.accept(","):
+            items.append(read())
+        return tuple(items)
+
     # -- expressions -------------------------------------------------------------------------------
 
     def expression(self, level: int = 1) -> nodes.Expression:
@@ -154,11 +163,7 @@ class ExpressionParser(ABC):
 
     def _call(self, token: Token) -> nodes.Expression:
         self.expect("(")
-        arguments = []
-        if self.token.text != ")":
-            arguments.append(self.expression())
-            while self.accept(","):
-                arguments.append(self.expression())
+        arguments = () if self.token.text == ")" else self.many(self.expression)
         self.expect(")")
         if token.text == "at":
             raise TraceError("at(…) is a peer: it must be alone after TO or FROM", token.place)
@@ -167,7 +172,7 @@ class ExpressionParser(ABC):
         if wrong:
             count = "two or more arguments" if arity == -1 else f"{arity} argument(s)"
             raise TraceError(f"{token.text} takes {count}, not {len(arguments)}", token.place)
-        return nodes.Call(token.text, tuple(arguments), at=token.place)
+        return nodes.Call(token.text, arguments, at=token.place)
 
     def peer(self) -> nodes.Peer:
         """Read the peer of a message."""
@@ -183,9 +188,7 @@ class ExpressionParser(ABC):
         if token.text == "at" and following.text == "(":
             self.advance()
             self.advance()
-            values = [self.expression()]
-            while self.accept(","):
-                values.append(self.expression())
+            values = self.many(self.expression)
             self.expect(")")
-            return nodes.Coordinates(tuple(values), at=token.place)
+            return nodes.Coordinates(values, at=token.place)
         return self.expression()

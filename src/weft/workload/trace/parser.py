@@ -7,16 +7,14 @@ that was probably meant. A generated parser could give only names of tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from weft.core.registry import did_you_mean
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
-from weft.workload.trace.expressions import ExpressionParser
+from weft.workload.trace.expressions import ExpressionParser, T
 from weft.workload.trace.keywords import COLLECTIVES, DEFINITIONS, HEADS, MAX_DEPTH, reserved
 from weft.workload.trace.lexer import Token, tokens
-
-T = TypeVar("T")
 
 
 def parse(text: str, file: str = "trace") -> nodes.TraceProgram:
@@ -43,7 +41,7 @@ class _Parser(ExpressionParser):
         super().__init__(token_list)
         self._blocks = 0
         self._heads: dict[str, Callable[[Token], nodes.Statement]] = {
-            "NAME": self._title,
+            "NAME": lambda head: nodes.Title(self._string("name"), at=head.place),
             "RANKS": lambda head: nodes.RankCount(self.expression(), at=head.place),
             "SEED": lambda head: nodes.Seed(self.expression(), at=head.place),
             "PARAM": lambda head: nodes.Param(*self._assignment(), at=head.place),
@@ -133,14 +131,25 @@ class _Parser(ExpressionParser):
 
     def _body(self, head: Token) -> tuple[nodes.Statement, ...]:
         """Parse a block up to END, ELIF or ELSE, which is not consumed."""
-        self._blocks += 1
-        if self._blocks > MAX_DEPTH:
-            raise TraceError(f"blocks are nested more than {MAX_DEPTH} levels deep", head.place)
+        self._deepen(head)
         body = self._statements(("END", "ELIF", "ELSE"))
         self._blocks -= 1
         if self.token.kind == "end":
             raise TraceError(f"the block that begins with {head.text!r} has no END", head.place)
         return body
+
+    def _deepen(self, head: Token) -> None:
+        self._blocks += 1
+        if self._blocks > MAX_DEPTH:
+            raise TraceError(f"blocks are nested more than {MAX_DEPTH} levels deep", head.place)
+
+    def _rest(self, head: Token) -> dict[str, Any]:
+        """Parse a block from the end of its first line on; return these fields of its node."""
+        comment = self._line_end()
+        body = self._body(head)
+        return {
+            "body": body, "at": head.place, "comment": comment, "end_comment": self._end(head),
+        }  # fmt: skip
 
     def _end(self, head: Token) -> str:
         """Consume the END of a block; return the comment after it."""
@@ -154,9 +163,6 @@ class _Parser(ExpressionParser):
         return self._line_end()
 
     # -- declarations ------------------------------------------------------------------------------
-
-    def _title(self, head: Token) -> nodes.Statement:
-        return nodes.Title(self._string("name"), at=head.place)
 
     def _assignment(self) -> tuple[str, nodes.Expression]:
         name = self.new_name("variable")
@@ -205,7 +211,7 @@ class _Parser(ExpressionParser):
             return nodes.Where(parent, self.expression(), at=token.place)
         if kind == "LIST":
             self.expect("[")
-            ranks = self._many(self._range)
+            ranks = self.many(self._range)
             self.expect("]")
             return nodes.Listed(parent, ranks, at=token.place)
         return nodes.Dup(parent, at=token.place)
@@ -238,15 +244,9 @@ class _Parser(ExpressionParser):
 
     def _bracketed(self, read: Callable[[], T]) -> tuple[T, ...]:
         self.expect("(")
-        items = self._many(read)
+        items = self.many(read)
         self.expect(")")
         return items
-
-    def _many(self, read: Callable[[], T]) -> tuple[T, ...]:
-        items = [read()]
-        while self.accept(","):
-            items.append(read())
-        return tuple(items)
 
     def _range(self) -> nodes.Range:
         place = self.token.place
@@ -328,7 +328,7 @@ class _Parser(ExpressionParser):
     def _wait(self, head: Token) -> nodes.Statement:
         if self.token.kind in ("newline", "end"):
             self.fail("names of requests, or WAITALL for all of them")
-        return nodes.Wait(self._many(lambda: self.new_name("request")), at=head.place)
+        return nodes.Wait(self.many(lambda: self.new_name("request")), at=head.place)
 
     def _routing_key(self, head: Token) -> nodes.Statement:
         self.expect_word("KEY")
@@ -375,7 +375,7 @@ class _Parser(ExpressionParser):
         return text
 
     def _after(self) -> tuple[nodes.Dependency, ...]:
-        return () if self.accept_word("NOTHING") else self._many(self._dependency)
+        return () if self.accept_word("NOTHING") else self.many(self._dependency)
 
     def _dependency(self) -> nodes.Dependency:
         place = self.token.place
@@ -394,19 +394,10 @@ class _Parser(ExpressionParser):
         range_ = self._range()
         if range_.last is None:
             self.fail("'..' and the last value, as in FOR i = 0..9")
-        comment = self._line_end()
-        body = self._body(head)
-        return nodes.For(
-            counter, range_, body, at=head.place, comment=comment, end_comment=self._end(head)
-        )
+        return nodes.For(counter, range_, **self._rest(head))
 
     def _repeat(self, head: Token) -> nodes.Statement:
-        count = self.expression()
-        comment = self._line_end()
-        body = self._body(head)
-        return nodes.Repeat(
-            count, body, at=head.place, comment=comment, end_comment=self._end(head)
-        )
+        return nodes.Repeat(self.expression(), **self._rest(head))
 
     def _if(self, head: Token) -> nodes.Statement:
         branches = []
@@ -430,22 +421,16 @@ class _Parser(ExpressionParser):
 
     def _on_ranks(self) -> nodes.Statement:
         head = self.token
-        ranks = self._many(self._range)
+        ranks = self.many(self._range)
         self.expect(":")
         if self.token.kind not in ("newline", "end"):
             if self.token.kind == "number" or self.token.text == "(":
                 self.fail("a statement")
-            self._blocks += 1
-            if self._blocks > MAX_DEPTH:
-                raise TraceError(f"blocks are nested more than {MAX_DEPTH} levels deep", head.place)
+            self._deepen(head)
             statement = self._statement()
             self._blocks -= 1
             return nodes.OnRanks(ranks, (statement,), at=head.place)
-        comment = self._line_end()
-        body = self._body(head)
-        return nodes.OnRanks(
-            ranks, body, False, at=head.place, comment=comment, end_comment=self._end(head)
-        )
+        return nodes.OnRanks(ranks, single=False, **self._rest(head))
 
     # -- names -------------------------------------------------------------------------------------
 

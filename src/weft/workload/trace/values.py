@@ -178,26 +178,14 @@ def _name(name: str, at: FilePosition, context: Context) -> Value:
         return _in_scope(name, context.scope, context.ranks)
     variable = context.variables.get(name)
     if variable is None:
-        raise TraceError(_unknown(name, context), at)
+        known = [*context.variables, *context.extra, *context.scope.axes, "rank", "size"]
+        raise TraceError(f"{name!r} has no value{did_you_mean(name, known)}", at)
     value = variable.value
     if variable.known is not None:
         missing = ~variable.known[context.ranks]
         if missing.any():
             raise TraceError(f"{name} has no value{context.rank_text(missing)}", at)
     return Value(value.data[context.ranks], value.unit) if value.is_array else value
-
-
-def _unknown(name: str, context: Context) -> str:
-    owners = [scope.name for scope in context.scopes.values() if name in scope.axes]
-    if owners:
-        return (
-            f"{name} is an axis of {' and '.join(owners)}, but the scope here is "
-            f"{context.scope.name}; write {name}({owners[0]})"
-        )
-    if name in context.scopes:
-        return f"{name} is a scope, not a value"
-    known = [*context.variables, *context.extra, *context.scope.axes, "rank", "size"]
-    return f"{name!r} has no value{did_you_mean(name, known)}"
 
 
 def _in_scope(name: str, scope: Scope, ranks: Ints) -> Value:
