@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import PATIENCE_S, Starter, end, left_of, state_of, wait_for
+from tests.serve_ledgers import replay
 from weft import fabric
 from weft.sim.keys.network import key_network
 from weft.subnet.service.ledger import Ledger
-from weft.subnet.service.log import read_log, replay
+from weft.subnet.service.log import read_log
 
 FABRIC = "xgft:2;4,4;1,4"
 HOLDERS = 4

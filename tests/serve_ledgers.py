@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.serve_services import SETTINGS, the_fabric
 from weft.sim.keys.network import key_network
 from weft.subnet.service import makers
 from weft.subnet.service.ledger import Announced, Decision, Event, Ledger, Made, WhileMissing
-from weft.subnet.service.log import pack_key
+from weft.subnet.service.log import answer_json, pack_key
 
 #: Ranks of the flows of each phase of four hosts.
 PHASES = {"p": ((0, 1), (2, 3)), "q": ((2, 3), (0, 1))}
@@ -20,6 +21,12 @@ HOSTS = {"a": (0, 1, 4, 5), "b": (2, 3, 6, 7)}
 def new_ledger(while_missing: WhileMissing = "wait") -> Ledger:
     """Return an empty ledger."""
     return Ledger(key_network(the_fabric()), while_missing=while_missing)
+
+
+def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:
+    """Handle the events of a log; return their number, and that of other decisions than its."""
+    decisions = [(answer_json(ledger.handle(event)), decision) for event, decision in log]
+    return len(decisions), sum(made != recorded for made, recorded in decisions)
 
 
 def made(time_ns: int, application: str, phase: str) -> Made:

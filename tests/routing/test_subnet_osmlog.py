@@ -38,7 +38,7 @@ UNKNOWN = lines(
 def test_a_successful_sweep() -> None:
     (sweep,) = sweeps(START + GOOD)
     assert (sweep.engine, sweep.up, sweep.failed, sweep.errors) == ("dor", True, (), ())
-    assert not sweep.fell_back
+    assert not sweep.failed
     assert version(START + GOOD) == "3.3.23"
     assert is_log(START)
     assert not is_log('Switch 3 "a"\n')
@@ -47,7 +47,7 @@ def test_a_successful_sweep() -> None:
 def test_the_reason_why_an_engine_gave_up_is_read() -> None:
     (sweep,) = sweeps(START + NO_ROOTS)
     assert sweep.engine == "minhop"
-    assert sweep.fell_back
+    assert sweep.failed
     assert sweep.failed == (("updn", "disabling UPDN algorithm, no root nodes were found"),)
 
 
@@ -55,7 +55,7 @@ def test_each_sweep_is_judged_by_its_own_lines() -> None:
     all_sweeps = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
     assert [sweep.engine for sweep in all_sweeps] == ["minhop", "dor", "minhop"]
     assert [sweep.up for sweep in all_sweeps] == [True, True, False]  # the last one has not ended
-    assert [sweep.fell_back for sweep in all_sweeps] == [True, False, True]
+    assert [sweep.failed != () for sweep in all_sweeps] == [True, False, True]
     reason = "Can't open ucast dump file 'x': No such file or directory"
     assert all_sweeps[2].failed == (("file", reason),)
     assert last_error(NO_FILE).startswith("ucast_mgr_route: file")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve_ledgers import handled, made, new_ledger, placed, state_of
+from tests.serve_ledgers import handled, made, new_ledger, placed, replay, state_of
 from tests.serve_services import (
     Caller,
     Time,
@@ -42,7 +42,7 @@ from weft.subnet.service.ledger import (
     Requested,
     Withdrawn,
 )
-from weft.subnet.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
+from weft.subnet.service.log import pack, pack_key, read_event, read_log, unpack, unpack_key
 from weft.subnet.service.replay import recorded
 from weft.subnet.service.replay import replay as whole_replay
 from weft.subnet.service.service import Rules, Service
@@ -177,8 +177,8 @@ def test_the_log_replays_in_another_process(path: Path, tmp_path: Path) -> None:
     log.write_text("".join(f"{line}\n" for _, line in store.log()))
     store.close()
     program = (
-        "import sys; from tests.serve_ledgers import new_ledger;"
-        "from weft.subnet.service.log import read_log, replay;"
+        "import sys; from tests.serve_ledgers import new_ledger, replay;"
+        "from weft.subnet.service.log import read_log;"
         "print(*replay(new_ledger(), read_log(sys.argv[1])))"
     )
     ran = subprocess.run(

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.processes import PATIENCE_S
-from tests.serve_ledgers import new_ledger, state_of
+from tests.serve_ledgers import new_ledger, replay, state_of
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -23,7 +23,7 @@ from weft.subnet.service import installer, makers
 from weft.subnet.service.installer import Seen
 from weft.subnet.service.keeper import Keeper, _same_paths
 from weft.subnet.service.ledger import BASE, KeyState, Refused
-from weft.subnet.service.log import read_log, replay
+from weft.subnet.service.log import read_log
 from weft.subnet.service.service import Rules, Service
 from weft.subnet.service.store import ServiceStore, StoreFailed
 

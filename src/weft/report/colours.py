@@ -17,6 +17,16 @@ LIGHT_SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07d00"
 DARK_SERIES = ("#56b4e9", "#ff8c42", "#2fc99a", "#e79ac4", "#8ab8ff", "#f0c24b", "#aab2bb")
 
 
+def themes(**more: tuple[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the colours of light and of dark pages by name; `more`: others of both."""
+    common = {"ink": ("#1b2027", "#e5e9ee"), "muted": ("#59636e", "#9ba6b2"), **more}
+    light = {"scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES}
+    dark = {"scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES}
+    light |= {"page": "#ffffff", **{name: pair[0] for name, pair in common.items()}}
+    dark |= {"page": "#161b21", **{name: pair[1] for name, pair in common.items()}}
+    return {"light": light, "dark": dark}
+
+
 def scale(part: tuple[float, float], steps: int = 64) -> list[str]:
     """Return colours from cold to hot as ``#rrggbb``."""
     colours = matplotlib.colormaps["inferno"](np.linspace(*part, steps))

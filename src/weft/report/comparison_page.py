@@ -92,7 +92,8 @@ def render(page: Page) -> str:
         statistics=STATISTICS,
         busiest=_plain_busiest(fabric, opening, scope),
         default_run=opening,
-        load_text=_load_text(fabric),
+        load_text="A load of 1 is one flow on a link with the rate of the fastest host cable "
+        f"({fabric.host_rate_gbps:g} Gb/s); flows on a link share its rate.",
     )
 
 
@@ -102,13 +103,6 @@ def _check(fabric: Fabric, run: PatternRun) -> None:
             raise ValueError(f"{name} of {run.engine} must have {fabric.num_links} values")
         if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
             raise ValueError(f"{name} of {run.engine} must be finite and not negative")
-
-
-def _load_text(fabric: Fabric) -> str:
-    return (
-        "A load of 1 is one flow on a link with the rate of the fastest host cable "
-        f"({fabric.host_rate_gbps:g} Gb/s); flows on a link share its rate."
-    )
 
 
 def _patterns(page: Page) -> list[dict[str, Any]]:

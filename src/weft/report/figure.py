@@ -7,13 +7,23 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from weft.core.files import write_with
 
 #: Dots per inch in a notebook.
 NOTEBOOK_DPI = 100
+
+
+def corners(
+    left: NDArray[Any], right: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+) -> list[NDArray[np.float64]]:
+    """Return the corners of rectangles, [4, 2] each; two ends in x, and two in y."""
+    x, y = np.stack([left, right, right, left], axis=1), np.stack([first, first, second, second], 1)
+    return list(np.stack([x, y], axis=2))
 
 
 class NotebookFigure(Figure):

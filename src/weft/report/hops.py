@@ -70,10 +70,7 @@ def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> li
             f"{row['packet']}",
             row["name"],
             f"{row['vl']}",
-            *(
-                f"{row[key]:,.3f}"
-                for key in ("ready_ns", "left_ns", "wait_ns", "behind_ns", "gone_ns")
-            ),
+            *(f"{row[f'{key}_ns']:,.3f}" for key in ("ready", "left", "wait", "behind", "gone")),
         )
         for row in hops.head(most).iter_rows(named=True)
     ]

@@ -96,11 +96,7 @@ def drawn_paths(key: RoutingKey) -> tuple[NDArray[np.int64], NDArray[Any], NDArr
 
 
 def _draw_paths(
-    axes: Any,
-    key: RoutingKey,
-    owner: NDArray[np.int64],
-    links: NDArray[np.int32],
-    paint: list[str],
+    axes: Any, key: RoutingKey, owner: NDArray[np.int64], links: NDArray[np.int32], paint: list[str]
 ) -> None:
     """Draw the links of flows, with those on one cable side by side."""
     curves = cable_curves(key.fabric, layout(key.fabric))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 #: Maximum length of a label, unless names need more to be unique.
@@ -32,10 +33,7 @@ def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
         same = [len(set(column)) == 1 for column in columns]
         for i in members if len(members) > 1 else []:
             short[i] = _without_common(words[i], same, most)
-    taken: dict[str, int] = {}
-    for text in short:
-        taken[text] = taken.get(text, 0) + 1
-    used = {text for text, count in taken.items() if count == 1 and len(text) <= most}
+    used = {text for text, count in Counter(short).items() if count == 1 and len(text) <= most}
     for i, name in enumerate(names):
         if short[i] in used:
             continue

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.report.colours import LIGHT_IDLE, LIGHT_PART, ink_on, scale
-from weft.report.figure import NotebookFigure
+from weft.report.figure import NotebookFigure, corners
 from weft.report.matrix_drawing import (
     CELL,
     CENTRE,
@@ -39,10 +39,7 @@ _MUTED = "#59636e"
 
 
 def plot_congestion_matrix(
-    matrix: pl.DataFrame,
-    *,
-    title: str = "",
-    size_inches: tuple[float, float] | None = None,
+    matrix: pl.DataFrame, *, title: str = "", size_inches: tuple[float, float] | None = None
 ) -> NotebookFigure:
     """Draw a congestion matrix: darker cells and blocks are more congested.
 
@@ -75,22 +72,22 @@ def plot_congestion_matrix(
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, weight="bold", parse_math=False)
     unit = min(size_inches[0] / (wide + 2 * GAP), (size_inches[1] - BAR_INCHES) / (high + GAP))
     colours = ListedColormap(scale(LIGHT_PART)).with_extremes(under=LIGHT_IDLE)
-    corner, share = _cells(drawing, merged=unit < DRAWN_INCHES)
+    boxes, share = _cells(drawing, merged=unit < DRAWN_INCHES)
     cells = PolyCollection(
-        list(_corners(*corner)), cmap=colours, norm=Normalize(0.0, 1.0),
+        _corners(boxes), cmap=colours, norm=Normalize(0.0, 1.0),
         edgecolors="white" if unit >= SPACED_INCHES else "none", linewidths=min(0.5, 4 * unit),
         rasterized=len(share) > MANY_CELLS,
     )  # fmt: skip
     # A share of 0 has the colour of idle links.
     cells.set_array(np.where(share > 0, share, -1.0))
     axes.add_collection(cells)
-    frames = _corners(drawing.x, drawing.y, drawing.width, drawing.height)
+    frames = _corners((drawing.x, drawing.y, drawing.width, drawing.height))
     width = float(np.clip(8 * unit, 0.1, 0.7))
     axes.add_collection(
-        PolyCollection(list(frames), facecolors="none", edgecolors=_MUTED, linewidths=width)
+        PolyCollection(frames, facecolors="none", edgecolors=_MUTED, linewidths=width)
     )
     if unit >= NUMBER_INCHES:
-        _numbers(axes, corner, share, 72 * unit)
+        _numbers(axes, boxes, share, 72 * unit)
     points = min(10.0, 29 * unit * max(LEVEL_GAP, LEVEL_SHARE * wide))
     for text, x, y in drawing.labels:
         axes.annotate(text, (x, y), fontsize=points, color=_MUTED, va="bottom")
@@ -138,17 +135,9 @@ def _cells(drawing: MatrixDrawing, *, merged: bool) -> tuple[_Boxes, NDArray[np.
     return boxes, np.concatenate([share, drawing.switch_share])
 
 
-def _corners(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    width: NDArray[np.float64],
-    height: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the corners of rectangles, float64 [rectangles, 4, 2]."""
-    right, low = x + width, y - height
-    return np.stack(
-        [np.stack([x, right, right, x], axis=1), np.stack([y, y, low, low], axis=1)], axis=2
-    )
+def _corners(boxes: _Boxes) -> list[NDArray[np.float64]]:
+    x, y, width, height = boxes
+    return corners(x, x + width, y, y - height)
 
 
 def percent(share: float) -> str:

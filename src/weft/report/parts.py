@@ -9,15 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from weft.fabrics import Fabric, NodeKind, rate_text
-from weft.report.colours import (
-    DARK_IDLE,
-    DARK_PART,
-    DARK_SERIES,
-    LIGHT_IDLE,
-    LIGHT_PART,
-    LIGHT_SERIES,
-    scale,
-)
+from weft.report.colours import themes
 from weft.report.labels import short_names
 from weft.report.layout import Layout
 from weft.report.packing import packed
@@ -30,24 +22,13 @@ MAX_DRAWN_HOSTS = 12_000
 def drawing_facts(fabric: Fabric, drawing: Layout) -> dict[str, Any]:
     """Return the data of the drawing's script, without the fabric itself."""
     switch = fabric.node_kind == NodeKind.SWITCH
-    common = {"ink": "#1b2027", "muted": "#59636e", "host": "#7b8794"}
-    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "host": "#76828f"}
     return {
         "hosts": fabric.num_hosts,
         "hostsDrawn": fabric.num_hosts <= MAX_DRAWN_HOSTS,
         "layoutText": drawing.caption,
         "switchGap": _switch_gap(drawing.position[switch]),
-        "colours": {
-            "light": {
-                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
-                "page": "#ffffff", **common,
-            },
-            "dark": {
-                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
-                "page": "#161b21", **dark,
-            },
-        },
-    }  # fmt: skip
+        "colours": themes(host=("#7b8794", "#76828f")),
+    }
 
 
 def _switch_gap(position: NDArray[np.float64]) -> float:

@@ -106,11 +106,10 @@ def trees_blob(
     causes = list(CAUSES)
     per_tree = _nodes_per_tree(trees_of)
     counts = _Messages(result)
-    rows: dict[str, list[int]] = {
-        key: []
-        for key in ("root", "cause", "nodes", "full", "height", "hosts", "messages", "elsewhere",
-                    "kept")
-    }  # fmt: skip
+    names = (
+        "root", "cause", "nodes", "full", "height", "hosts", "messages", "elsewhere", "kept"
+    )  # fmt: skip
+    rows: list[tuple[int, ...]] = []
     parts: list[CongestionTree] = []
     cut = 0
     for at, trees in enumerate(trees_of):
@@ -121,10 +120,10 @@ def trees_blob(
             messages, elsewhere = counts.of(reached, int(receiver[tree.root]))
             kept = min(len(tree), per_tree)
             cut += kept < len(tree)
-            values = (tree.root, causes.index(tree.cause), len(tree), int(tree.full.sum()),
-                      tree.height, len(reached), messages, elsewhere, kept)  # fmt: skip
-            for key, value in zip(rows, values, strict=True):
-                rows[key].append(value)
+            rows.append((
+                tree.root, causes.index(tree.cause), len(tree), int(tree.full.sum()), tree.height,
+                len(reached), messages, elsewhere, kept,
+            ))  # fmt: skip
             parts.append(tree)
     if cut:
         shown.notes.append(
@@ -137,7 +136,8 @@ def trees_blob(
             f"There are up to {most:,} congestion trees at a time; the page has the {MAX_TREES} "
             "with most buffers."
         )
-    kept_of = rows["kept"]
+    columns = np.array(rows, dtype=np.int32).reshape(-1, len(names)).T
+    kept_of = columns[-1].tolist()
 
     def nodes(name: str) -> NDArray[Any]:
         pieces = [getattr(tree, name)[:kept] for tree, kept in zip(parts, kept_of, strict=True)]
@@ -147,7 +147,7 @@ def trees_blob(
         {
             "treeStart": _offsets([min(len(trees), MAX_TREES) for trees in trees_of]),
             "nodeStart": _offsets(kept_of),
-            **{key: np.array(values, dtype=np.int32) for key, values in rows.items()},
+            **dict(zip(names, columns, strict=True)),
             "nodeLink": nodes("link").astype(np.int32),
             "nodeParent": nodes("parent").astype(np.int32),
             "nodeVl": nodes("vl").astype(np.uint8),

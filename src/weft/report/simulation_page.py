@@ -142,13 +142,8 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
         ("delivered", f"{size * 8 / result.makespan_ns:.4g} Gb/s" if result.makespan_ns else "–"),
     ]
     if len(took):
-        percentiles = np.percentile(took, [50, 99])
-        rows.append(
-            (
-                "message latency: mean, p50, p99, max",
-                ", ".join(time_text(t) for t in (took.mean(), *percentiles, took.max())),
-            )
-        )
+        latencies = map(time_text, (took.mean(), *np.percentile(took, [50, 99]), took.max()))
+        rows.append(("message latency: mean, p50, p99, max", ", ".join(latencies)))
     rows.append(("packet-hops", f"{result.num_hops:,}"))
     for link in busiest_links(result, 1):
         share = result.busy_ps[link] / max(result.end_ps, 1)
@@ -158,17 +153,14 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
     return rows
 
 
-def time_text(time_ns: float) -> str:
-    """Return a time as text in a suitable unit."""
+def time_text(time_ns: float | None) -> str:
+    """Return a time as text in a suitable unit; a dash for None: the run ended before it."""
+    if time_ns is None:
+        return "–"
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if time_ns >= factor:
             return f"{time_ns / factor:.4g} {unit}"
     return f"{time_ns:.4g} ns"
-
-
-def _known_time(time_ns: float | None) -> str:
-    """Return a time as text, or a dash for None: the run ended before that time."""
-    return "–" if time_ns is None else time_text(time_ns)
 
 
 def size_text(size_bytes: int) -> str:
@@ -224,8 +216,8 @@ def _phases(result: PacketResult) -> list[dict[str, str]]:
     return [
         {
             "name": row["phase"],
-            "begin": _known_time(row["begin_ns"]),
-            "span": _known_time(row["span_ns"]),
+            "begin": time_text(row["begin_ns"]),
+            "span": time_text(row["span_ns"]),
             "messages": f"{row['messages']:,}",
             "size": size_text(row["size_bytes"]),
             "slowdown": "–" if row["mean_slowdown"] is None else f"{row['mean_slowdown']:.3g}",

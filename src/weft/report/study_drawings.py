@@ -37,6 +37,15 @@ def load_of(links: pl.DataFrame) -> tuple[str, NDArray[np.float64]] | None:
     return None
 
 
+def by_link(fabric: Fabric, links: pl.DataFrame, loads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the load of each link of a fabric from a table of links."""
+    link = links["link"].to_numpy()
+    inside = link < fabric.num_links  # links inside hosts follow
+    every = np.zeros(fabric.num_links)
+    every[link[inside]] = loads[inside]
+    return every
+
+
 def first_runs(made: Summary, table: str) -> Iterator[tuple[int, str, pl.DataFrame]]:
     """Yield point, key and table of the first complete run of each point that has the table."""
     for point, keys in enumerate(made.keys):
@@ -66,10 +75,7 @@ def distributions(made: Summary) -> dict[str, Any]:
                 loads.append(found[1])
         if loads:
             x, y = curve(np.concatenate(loads), CURVE_POINTS)
-            curves[point] = {
-                "x": [rounded(v, 5) for v in x],
-                "y": [rounded(v, 4) for v in y],
-            }
+            curves[point] = {"x": [rounded(v, 5) for v in x], "y": [rounded(v, 4) for v in y]}
     if not curves:
         return {}
     name, unit = LOADS[column]
@@ -80,7 +86,6 @@ def fabrics(made: Summary) -> tuple[dict[str, Any], list[str]]:
     """Return drawings of fabrics with the loads of cables of one run per point, and notes."""
     drawings: dict[str, Any] = {}
     loads: dict[int, Any] = {}
-    large: set[str] = set()
     column = ""
     for point, key, links in first_runs(made, "links"):
         if len(loads) >= MOST_DRAWN:
@@ -88,29 +93,25 @@ def fabrics(made: Summary) -> tuple[dict[str, Any], list[str]]:
         fabric, found = made.data.fabric(key), load_of(links)
         if fabric is None or found is None or column not in ("", found[0]):
             continue
-        if fabric.digest not in drawings and fabric.digest not in large:
-            drawing = fabric_drawing(fabric)
-            if drawing is None:
-                large.add(fabric.digest)
-            else:
-                drawings[fabric.digest] = drawing
-        if fabric.digest in large:
+        if fabric.digest not in drawings:
+            drawings[fabric.digest] = fabric_drawing(fabric)
+        drawing = drawings[fabric.digest]
+        if drawing is None:
             continue
         column = found[0]
-        link = links["link"].to_numpy()
-        inside = link < fabric.num_links  # links inside hosts follow
-        every = np.zeros(fabric.num_links)
-        every[link[inside]] = found[1][inside]
-        cable = every.reshape(-1, 2).max(axis=1)[drawings[fabric.digest]["cables"]]
+        cable = by_link(fabric, links, found[1]).reshape(-1, 2).max(axis=1)[drawing["cables"]]
         loads[point] = {"fabric": fabric.digest, "load": [rounded(v, 4) for v in cable]}
-    notes = [f"Not drawn: {count_text(len(large), 'fabric')} of more than {MOST_CABLES:,} cables."]
+    drawn = {digest: drawing for digest, drawing in drawings.items() if drawing is not None}
+    large = count_text(len(drawings) - len(drawn), "fabric")
+    notes = [f"Not drawn: {large} of more than {MOST_CABLES:,} cables."]
+    notes = notes if len(drawn) < len(drawings) else []
     if not loads:
-        return {}, notes if large else []
+        return {}, notes
     # Texts of cables name both ends, so the numbers of cables are not needed any more.
-    for drawing in drawings.values():
+    for drawing in drawn.values():
         del drawing["cables"]
     name, unit = LOADS[column]
-    return {"name": name, "unit": unit, "fabrics": drawings, "loads": loads}, notes if large else []
+    return {"name": name, "unit": unit, "fabrics": drawn, "loads": loads}, notes
 
 
 def fabric_drawing(fabric: Fabric) -> dict[str, Any] | None:

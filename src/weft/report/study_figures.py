@@ -16,7 +16,7 @@ from weft.report.figure import NotebookFigure
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.picture import plot_fabric
 from weft.report.statistics import Array, are_positive, averaged, pareto_front
-from weft.report.study_drawings import LOADS, distributions, first_runs, load_of
+from weft.report.study_drawings import LOADS, by_link, distributions, first_runs, load_of
 from weft.report.study_summary import Summary, grouped, numeric_axes
 from weft.report.study_text import digits, shown
 
@@ -69,7 +69,7 @@ def figures(
     """Yield names and figures of a width in inches."""
     axis = next(iter(numeric_axes(made.axes)), "")
     for measure in measures:
-        if not np.isfinite(_means(made, measure)).any():
+        if not np.isfinite(_column(made, measure, "mean")).any():
             continue
         yield f"bars-{measure.name}", _bars(made, measure, width)
         if axis:
@@ -89,16 +89,10 @@ def figures(
     yield from _pictures(made, width)
 
 
-def _means(made: Summary, measure: Measure) -> Array:
+def _column(made: Summary, measure: Measure, name: str) -> Array:
     part = made.points.filter(measure=measure.name)
-    means: Array = part["mean"].fill_null(np.nan).to_numpy() / shown(made, measure).factor
-    return means
-
-
-def _halves(made: Summary, measure: Measure) -> Array:
-    part = made.points.filter(measure=measure.name)
-    halves: Array = part["ci95"].fill_null(np.nan).to_numpy() / shown(made, measure).factor
-    return halves
+    values: Array = part[name].fill_null(np.nan).to_numpy() / shown(made, measure).factor
+    return values
 
 
 def _figure(width: float, height: float) -> tuple[NotebookFigure, Axes]:
@@ -129,7 +123,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _bars(made: Summary, measure: Measure, width: float) -> NotebookFigure:
-    mean, half = _means(made, measure), _halves(made, measure)
+    mean, half = (_column(made, measure, name) for name in ("mean", "ci95"))
     keys = mean if measure.better != "higher" else -mean
     condition, _ = grouped(made, made.conditions)
     order = np.lexsort((keys, condition))
@@ -156,7 +150,7 @@ def _bars(made: Summary, measure: Measure, width: float) -> NotebookFigure:
 
 
 def _curves(made: Summary, measure: Measure, axis: str, width: float) -> NotebookFigure:
-    mean, half = _means(made, measure), _halves(made, measure)
+    mean, half = (_column(made, measure, name) for name in ("mean", "ci95"))
     group, names = grouped(made, [name for name in made.axes if name != axis])
     value = np.array([float(text) for text in made.axes[axis]])
     x = value[made.at[:, list(made.axes).index(axis)]]
@@ -268,7 +262,7 @@ def _over(made: Summary, measure: Measure, axes: Sequence[str]) -> Array:
     group, names = grouped(made, axes)
     rest, others = grouped(made, [name for name in made.axes if name not in axes])
     cube = np.full((len(names), len(others), 1), np.nan)
-    cube[group, rest, 0] = _means(made, measure)
+    cube[group, rest, 0] = _column(made, measure, "mean")
     whole = np.isfinite(cube).all(axis=(1, 2))
     result = np.full(len(names), np.nan)
     result[whole] = averaged(cube[whole], are_positive(made.values[measure.name]))[0][:, 0]
@@ -304,17 +298,12 @@ def _pictures(made: Summary, width: float) -> Iterator[tuple[str, NotebookFigure
         fabric, found = made.data.fabric(key), load_of(links)
         if fabric is None or found is None:
             continue
-        loads = np.zeros(fabric.num_links)
-        link = links["link"].to_numpy()
-        loads[link[link < fabric.num_links]] = found[1][link < fabric.num_links]
         name, unit = LOADS[found[0]]
-        quantity = f"{name} ({unit})" if unit else name
-        yield (
-            "fabric",
-            plot_fabric(
-                fabric, loads, quantity=quantity, label_busiest=0, size_inches=(width, 0.6 * width)
-            ),
-        )
+        picture = plot_fabric(
+            fabric, by_link(fabric, links, found[1]), quantity=f"{name} ({unit})" if unit else name,
+            label_busiest=0, size_inches=(width, 0.6 * width),
+        )  # fmt: skip
+        yield "fabric", picture
         break
     for _, _, matrix in first_runs(made, "congestion"):
         yield "congestion", plot_congestion_matrix(matrix, size_inches=(width, 0.72 * width))

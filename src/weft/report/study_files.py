@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from weft.core.columns import write_table
+from weft.core.columns import Measure, write_table
 from weft.core.files import make_folder, write_text
 from weft.report.study_data import StudyData
 from weft.report.study_figures import write_figures
 from weft.report.study_summary import Summary, summary
-from weft.report.study_text import digits, ratio_text, shown, verdict, with_ends, with_interval
+from weft.report.study_text import number_text, ratio_text, shown, verdict, with_ends, with_interval
 
 #: Number of measures, from the first on, of which figures and tables for papers are written; those
 #: without a better direction are not among them.
@@ -49,7 +49,7 @@ def write_study_files(data: StudyData, folder: str | Path) -> list[Path]:
     measures = (directed or data.measures)[:MOST_MEASURES]
     texts = {"best": _best(made)}
     for measure in measures:
-        texts[f"points-{measure.name}"] = _points(made, measure.name)
+        texts[f"points-{measure.name}"] = _points(made, measure)
     for name, text in texts.items():
         written.append(into / f"{name}.tex")
         write_text(written[-1], text)
@@ -94,23 +94,19 @@ def _best(made: Summary) -> str:
     return latex_table(headings, "lllrlrl", rows, f"Best by each measure: {made.data.title}")
 
 
-def _points(made: Summary, name: str) -> str:
-    measure = next(each for each in made.data.measures if each.name == name)
+def _points(made: Summary, measure: Measure) -> str:
     scale, baseline = shown(made, measure), bool(made.data.baseline)
     rows = []
-    for row in made.points.filter(pl.col("measure") == name).iter_rows(named=True):
+    for row in made.points.filter(pl.col("measure") == measure.name).iter_rows(named=True):
         against = (ratio_text(row), _mark(row["significant"])) if baseline else ()
-        value = with_interval(row["mean"], row["ci95"], scale._replace(unit=""))
-        spread = (digits(_scaled(row[key], scale.factor)) for key in ("median", "min", "max"))
+        plain = scale._replace(unit="")
+        value = with_interval(row["mean"], row["ci95"], plain)
+        spread = (number_text(row[key], plain) for key in ("median", "min", "max"))
         rows.append((*(row[axis] for axis in made.axes), str(row["n"]), value, *spread, *against))
     more = ("ratio", "significant") if baseline else ()
     headings = (*made.axes, "n", scale.heading, "median", "min", "max", *more)
     align = "l" * len(made.axes) + "rrrrr" + ("rl" if baseline else "")
     return latex_table(headings, align, rows, f"{scale.heading}, mean and 95 % interval")
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value / factor
 
 
 def _mark(significant: bool | None) -> str:

@@ -14,15 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.files import write_text
-from weft.report.colours import (
-    DARK_IDLE,
-    DARK_PART,
-    DARK_SERIES,
-    LIGHT_IDLE,
-    LIGHT_PART,
-    LIGHT_SERIES,
-    scale,
-)
+from weft.report.colours import themes
 from weft.report.packing import packed
 from weft.report.render import render_page
 from weft.report.statistics import are_positive
@@ -136,8 +128,6 @@ def render_study(data: StudyData) -> str:
 
 def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
     """Return what the scripts need beside the numbers."""
-    common = {"ink": "#1b2027", "muted": "#59636e", "line": "#dce1e7"}
-    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "line": "#2a323b"}
     data = made.data
     return {
         "title": data.title or "Study",
@@ -160,16 +150,7 @@ def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
         "statistics": STATISTICS,
         "hasBaseline": bool(data.baseline),
         "seeds": made.seeds,
-        "colours": {
-            "light": {
-                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
-                "page": "#ffffff", **common,
-            },
-            "dark": {
-                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
-                "page": "#161b21", **dark,
-            },
-        },
+        "colours": themes(line=("#dce1e7", "#2a323b")),
     }  # fmt: skip
 
 
@@ -193,15 +174,8 @@ def _statistics(made: Summary) -> dict[str, NDArray[Any]]:
 def _runs(made: Summary) -> dict[str, Any]:
     """Return the table of runs, as columns."""
     data = made.data
-    names = [
-        "run",
-        "seed",
-        "status",
-        "reason",
-        *data.axes,
-        *data.details,
-        *(m.name for m in data.measures),
-    ]
+    names = ["run", "seed", "status", "reason", *data.axes, *data.details]
+    names += [measure.name for measure in data.measures]
     table = data.runs.select(names).with_columns(pl.col(pl.Float64).fill_nan(None))
     return {"columns": names, "values": [table[name].to_list() for name in names]}
 
@@ -268,20 +242,17 @@ def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:
 
 
 def _effect_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:
-    rows = []
-    for row in made.effects.iter_rows(named=True):
-        rows.append(
-            {
-                **row,
-                "number": next(
-                    i for i, m in enumerate(made.data.measures) if m.name == row["measure"]
-                ),
-                "label": scales[row["measure"]].label,
-                "text": with_ends(row, scales[row["measure"]]),
-                "n": "–" if row["mean"] is None else runs_text(row),
-                "ratio_text": "best" if row["best"] else ratio_text(row),
-                "verdict": "–" if row["best"] or row["mean"] is None else verdict(row),
-                "over": f"{row['combinations']} of {row['of']}",
-            }
-        )
-    return rows
+    number = {measure.name: at for at, measure in enumerate(made.data.measures)}
+    return [
+        {
+            **row,
+            "number": number[row["measure"]],
+            "label": scales[row["measure"]].label,
+            "text": with_ends(row, scales[row["measure"]]),
+            "n": "–" if row["mean"] is None else runs_text(row),
+            "ratio_text": "best" if row["best"] else ratio_text(row),
+            "verdict": "–" if row["best"] or row["mean"] is None else verdict(row),
+            "over": f"{row['combinations']} of {row['of']}",
+        }
+        for row in made.effects.iter_rows(named=True)
+    ]

@@ -445,7 +445,7 @@ def _points(made: Summary, runs: pl.DataFrame) -> pl.DataFrame:
             "ratio_high": np.where(own, np.nan, against.high),
             "p": p,
             "test": np.where(own, "", _test(against, fixed, fixed[reference])),
-            "significant": [bool(v <= 1 - CONFIDENCE) if np.isfinite(v) else None for v in p],
+            "significant": [*map(_significant, p)],
             "note": list(made.notes),
         }  # fmt: skip
         table = frame(POINT_COLUMNS, columns)

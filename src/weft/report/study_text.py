@@ -88,7 +88,7 @@ def digits(value: float | None, most: int = 4) -> str:
 def with_interval(mean: float | None, half: float | None, scale: Shown) -> str:
     """Return a mean with the half-width of its interval, which has two significant digits."""
     if mean is None or half is None:
-        return _number(mean, scale)
+        return number_text(mean, scale)
     half = half / scale.factor
     places = _places(half)
     return f"{mean / scale.factor:,.{places}f} ± {half:,.{places}f}{_unit(scale)}"
@@ -98,13 +98,14 @@ def with_ends(row: Mapping[str, Any], scale: Shown) -> str:
     """Return a geometric mean with the ends of its interval."""
     mean, low, high = (row[name] for name in ("mean", "low", "high"))
     if mean is None or low is None:
-        return _number(mean, scale)
+        return number_text(mean, scale)
     places = _places((high - low) / 2 / scale.factor)
     at, *ends = (f"{value / scale.factor:,.{places}f}" for value in (mean, low, high))
     return f"{at}{_unit(scale)} ({' to '.join(ends)})"
 
 
-def _number(value: float | None, scale: Shown) -> str:
+def number_text(value: float | None, scale: Shown) -> str:
+    """Return a number as it is shown, with its unit."""
     return "–" if value is None else digits(value / scale.factor) + _unit(scale)
 
 
@@ -298,7 +299,7 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
 def _gap(row: Mapping[str, Any], seeds: int, scale: Shown) -> str:
     """Return by how much the runner-up is higher or lower."""
     if row["ratio"] is None:
-        return f"with {_number(row['runner_up_mean'], scale)}"
+        return f"with {number_text(row['runner_up_mean'], scale)}"
     more = row["ratio"] - 1
     text = f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
     if row["ratio_low"] is not None:

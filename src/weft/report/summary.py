@@ -109,9 +109,7 @@ def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
 
 def default_run(page: Page) -> PatternRun | None:
     """Return the run with which a page opens: the first pattern of the best engine with runs."""
-    for name in (page.best, *(verdict.name for verdict in page.engines)):
-        for pattern in page.patterns:
-            for run in page.runs:
-                if (run.engine, run.pattern) == (name, pattern):
-                    return run
-    return page.runs[0] if page.runs else None
+    runs = {(run.engine, run.pattern): run for run in reversed(page.runs)}
+    names = (page.best, *(verdict.name for verdict in page.engines))
+    found = (runs.get((name, pattern)) for name in names for pattern in page.patterns)
+    return next(filter(None, found), page.runs[0] if page.runs else None)

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from weft.core.errors import InputError
 from weft.report.colours import LIGHT_SERIES
-from weft.report.figure import NotebookFigure
+from weft.report.figure import NotebookFigure, corners
 from weft.report.simulation_page import time_text
 from weft.sim.packet.timelines import rank_spans, timelines
 
@@ -69,16 +69,8 @@ def plot_timelines(
     for name, (_, colour, opacity, height) in _STATES.items():
         mine = np.flatnonzero(shown & (state == name))
         low, high = rank[mine] - height / 2, rank[mine] + height / 2
-        corners = np.stack(
-            [
-                np.stack([start[mine], stop[mine], stop[mine], start[mine]], axis=1),
-                np.stack([low, low, high, high], axis=1),
-            ],
-            axis=2,
-        )
-        axes.add_collection(
-            PolyCollection(list(corners), facecolors=colour, alpha=opacity, linewidths=0)
-        )
+        bars = corners(start[mine], stop[mine], low, high)
+        axes.add_collection(PolyCollection(bars, facecolors=colour, alpha=opacity, linewidths=0))
     lines = _messages(result, first, last, begin_ns, end)
     if messages or (messages is None and len(lines) <= MAX_MESSAGES):
         axes.add_collection(

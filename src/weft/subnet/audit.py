@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from weft.fabrics.formats import read_file
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
 from weft.routing.opensm.dumps import Dumps, find_dumps, load_tables
-from weft.routing.opensm.lids import Lids, read_guid2lid
+from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
 from weft.routing.opensm.osm_log import complaints, last_sweep, version
 from weft.routing.opensm.ports import destination_name, port_guids
@@ -38,8 +39,6 @@ from weft.subnet.live.verify import cable_faults
 
 #: Engines of OpenSM that assign service levels to pairs without writing them to a file.
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
-#: Kinds of findings that are not errors.
-_SEVERITY: dict[str, Severity] = {"unbalanced": "warning"}
 #: Loads are unbalanced if another engine's worst load is at most this share of the tables' worst
 #: load.
 UNBALANCED = 0.5
@@ -104,11 +103,18 @@ class Audit:
     mean: float
     #: The most loaded links that carry flows, in descending order of load.
     links: tuple[LinkLoad, ...]
-    #: Engine of the first alternative, and its largest load; empty and NaN if there is none.
-    better: str
-    better_worst: float
     #: What to use instead of the tables, the smallest change first.
     alternatives: tuple[BetterEngine, ...] = ()
+
+    @property
+    def better(self) -> str:
+        """Engine of the first alternative; empty if there is none."""
+        return self.alternatives[0].engine if self.alternatives else ""
+
+    @property
+    def better_worst(self) -> float:
+        """Largest load with `better`; NaN if there is none."""
+        return self.alternatives[0].worst if self.alternatives else float("nan")
 
     @property
     def ok(self) -> bool:
@@ -254,7 +260,7 @@ class _Auditor:
         self.unknown_levels = ""
 
     def wrong(self, kind: str, text: str, items: Iterable[object] = ()) -> None:
-        severity = _SEVERITY.get(kind, "error")
+        severity: Severity = "warning" if kind == "unbalanced" else "error"
         self.findings.append(Finding(kind, text, severity, tuple(map(str, items))))
 
     def note(self, kind: str, text: str) -> None:
@@ -298,24 +304,20 @@ class _Auditor:
             )
         order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback", "LIDs")
         rank = {kind: index for index, kind in enumerate(order)}
+        self.findings.sort(
+            key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)))
+        )
         return Audit(
             fabric=self.fabric,
             routes=routes,
             engine=self.engine,
             version=self.version,
-            findings=tuple(
-                sorted(
-                    self.findings,
-                    key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank))),
-                )
-            ),
+            findings=tuple(self.findings),
             notes=tuple(self.notes),
             validation=judged,
             worst=self.worst,
             mean=self.mean,
             links=self.links,
-            better=self.alternatives[0].engine if self.alternatives else "",
-            better_worst=self.alternatives[0].worst if self.alternatives else float("nan"),
             alternatives=self.alternatives,
         )
 
@@ -372,15 +374,11 @@ class _Auditor:
         seen = read_seen(self.dumps.subnet)
         lid = seen.lid
         guids = port_guids(fabric).tolist()
-        strangers = sorted(lid.keys() - set(guids))
+        strangers = [f"{guid:#018x}" for guid in sorted(lid.keys() - set(guids))]
         if strangers:
-            names = few([f"{guid:#018x}" for guid in strangers])
-            self.wrong(
-                "stale",
-                f"OpenSM discovered {count_text(len(strangers), 'port')} not in the fabric: "
-                f"{names}",
-                (f"{guid:#018x}" for guid in strangers),
-            )
+            number = count_text(len(strangers), "port")
+            text = f"OpenSM discovered {number} not in the fabric: {few(strangers)}"
+            self.wrong("stale", text, strangers)
         known = np.array([guid in lid for guid in guids])
         # OpenSM discovers all ports that are cabled to a switch that it has discovered.
         at = np.full(len(fabric.port_guid), -1)
@@ -394,12 +392,9 @@ class _Auditor:
         unseen = np.unique(beyond[(beyond >= 0) & ~known[beyond]]).tolist()
         if unseen:
             listed = [destination_name(fabric, destination) for destination in unseen]
-            self.wrong(
-                "stale",
-                f"OpenSM did not discover {count_text(len(unseen), 'port')} of the fabric: "
-                f"{few(listed)}",
-                listed,
-            )
+            number = count_text(len(unseen), "port")
+            text = f"OpenSM did not discover {number} of the fabric: {few(listed)}"
+            self.wrong("stale", text, listed)
         without = [destination for destination, guid in enumerate(guids) if lid.get(guid) == 0]
         if without:
             listed = [destination_name(fabric, destination) for destination in without]
@@ -428,39 +423,25 @@ class _Auditor:
         sources["guid2lid"] = np.array(remembered, dtype=np.int32)
         if seen is not None and not np.array_equal(seen, sources["the fabric"]):
             sources["opensm-subnet.lst"] = seen
-        names = list(sources)
-        for at, one in enumerate(names):
-            for other in names[at + 1 :]:
-                a, b = sources[one], sources[other]
-                differ = np.flatnonzero((a > 0) & (b > 0) & (a != b))
-                if len(differ):
-                    first = int(differ[0])
-                    self.wrong(
-                        "LIDs",
-                        f"{count_text(len(differ), 'port')} with different LIDs in {one} and in "
-                        f"{other}, for example {destination_name(fabric, first)}: {a[first]} "
-                        f"and {b[first]}",
-                        (
-                            f"{destination_name(fabric, int(port))}: {a[port]} and {b[port]}"
-                            for port in differ
-                        ),
-                    )
+        for (one, a), (other, b) in combinations(sources.items(), 2):
+            differ = [
+                f"{destination_name(fabric, int(port))}: {a[port]} and {b[port]}"
+                for port in np.flatnonzero((a > 0) & (b > 0) & (a != b))
+            ]
+            if differ:
+                number = count_text(len(differ), "port")
+                text = f"{number} with different LIDs in {one} and in {other}, for example"
+                self.wrong("LIDs", f"{text} {differ[0]}", differ)
         owner: dict[int, int] = {}
         clashes = []
         for guid, (first_lid, last_lid) in spans.items():
             for lid in range(max(first_lid, 1), last_lid + 1):
                 if owner.setdefault(lid, guid) != guid:
                     clashes.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
-        shared = [
-            f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
-            for lid, a, b in Lids(sources["the fabric"], fabric.lmc).clashes
-        ]
-        if shared:
-            text = f"{count_text(len(shared), 'LID')} of two ports each: {few(shared)}"
-            self.wrong("LIDs", f"in the fabric, {text}", shared)
-        if clashes:
-            text = f"{count_text(len(clashes), 'LID')} of two ports each: {few(clashes)}"
-            self.wrong("LIDs", f"in guid2lid, {text}", clashes)
+        shared = clash_texts(fabric, Lids(sources["the fabric"], fabric.lmc))
+        for where, texts in (("the fabric", shared), ("guid2lid", clashes)):
+            if texts:
+                self.wrong("LIDs", f"in {where}, {clash_summary(texts)}", texts)
 
     # -- routes ------------------------------------------------------------------------------
 
@@ -586,12 +567,12 @@ class _Auditor:
             if loads[link] > 0
         )
         self.alternatives = tuple(found)
+        links = [f"{link.link} ({link.flows:,})" for link in self.links]
         loads_text = (
             f"flows of all host pairs: {self.worst:,.0f} on the most loaded link between switches, "
-            f"{self.mean:,.1f} on average: {_names(self.links)}"
+            f"{self.mean:,.1f} on average: {few(links)}"
         )
         if valid and any(each.worst <= UNBALANCED * self.worst for each in found):
-            links = (f"{link.link} ({link.flows:,})" for link in self.links)
             self.wrong("unbalanced", loads_text, links)
         elif self.links:
             self.notes.append(loads_text)
@@ -606,7 +587,3 @@ class _Auditor:
                 f"{word}{worse}: {each.change}; {lanes}, largest load {each.worst:,.0f}, bisection "
                 f"bandwidth {each.bandwidth:.1%} ({now})"
             )
-
-
-def _names(links: Iterable[LinkLoad]) -> str:
-    return few([f"{link.link} ({link.flows:,})" for link in links])

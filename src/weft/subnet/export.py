@@ -65,11 +65,7 @@ class Export:
 
 
 def tables_for(
-    fabric: Fabric,
-    routes: Routes,
-    *,
-    sm_host: str | int | None = None,
-    lids: Lids | None = None,
+    fabric: Fabric, routes: Routes, *, sm_host: str | int | None = None, lids: Lids | None = None
 ) -> tuple[OpensmTables, Lids]:
     """Return routes as OpenSM's files, and the LIDs in these files.
 

@@ -9,11 +9,14 @@ possessive, so that matching a line takes linear time.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
+from weft.core.files import read_text
 from weft.core.units import RATE_NAMES, rate_gbps
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats.format_registry import one_line, warn
@@ -103,6 +106,14 @@ def kind_of(node_type: str, description: str, vendor_id: int, device_id: int) ->
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text without trailing white space."""
     return [line.rstrip() for line in text.split("\n")]
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines of a file, without empty lines and those after ``#``."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield number, text
 
 
 def shown(line: str) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
-Points = NDArray[np.float64]
-Nodes = NDArray[np.int64]
+from weft.report.layout.wiring import Nodes, Points
 
 #: Up to this many nodes, all pairwise distances are used; for more nodes, only the distances to
 #: `PIVOTS` nodes.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
 
@@ -90,11 +88,7 @@ def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
     count, top = len(level), int(level.max())
     keys: list[Nodes] = [rank]
     for height in range(2, top):
-        low = np.maximum(level[wiring.a], level[wiring.b]) <= height
-        part = csr_array(
-            (np.ones(int(low.sum())), (wiring.a[low], wiring.b[low])), shape=(count, count)
-        )
-        _, label = connected_components(part, directed=False)
+        label = wiring.components(np.maximum(level[wiring.a], level[wiring.b]) <= height)
         first = np.full(count, count, dtype=np.int64)
         # A component is ordered by its first leaf switch.
         np.minimum.at(first, label, np.where(level == 1, rank, count + rank))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
@@ -43,11 +41,7 @@ def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
 
 def _by_level(wiring: Wiring, level: Nodes, x: NDArray[np.float64]) -> Nodes:
     count, top = len(level), int(level.max())
-    below = np.maximum(level[wiring.a], level[wiring.b]) < top
-    part = csr_array(
-        (np.ones(int(below.sum())), (wiring.a[below], wiring.b[below])), shape=(count, count)
-    )
-    _, key = connected_components(part, directed=False)
+    key = wiring.components(np.maximum(level[wiring.a], level[wiring.b]) < top)
     matrix = wiring.matrix()
     matrix.sort_indices()
     number: dict[bytes, int] = {}

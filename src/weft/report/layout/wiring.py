@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from weft.fabrics import Fabric
 
@@ -51,6 +52,13 @@ class Wiring:
         matrix = csr_array((np.ones(len(ends[0])), ends), shape=(count, count))
         matrix.sum_duplicates()
         return matrix
+
+    def components(self, kept: NDArray[np.bool_]) -> Nodes:
+        """Return the connected component of each core node, by the cables [a, b] that are kept."""
+        ends = self.a[kept], self.b[kept]
+        part = csr_array((np.ones(len(ends[0])), ends), shape=(len(self.core), len(self.core)))
+        label: Nodes = connected_components(part, directed=False)[1]
+        return label
 
 
 def hanging(wiring: Wiring, rank: Nodes) -> dict[int, Nodes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,22 +71,18 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
         words = line.partition("#")[0].split()
         if not words:
             continue
+        wrong = partial(InputError, file=file, line=number)
         if len(words) != 3:
-            raise InputError(
-                f"expected SOURCE DESTINATION PORT,PORT,…, not {shown(' '.join(words))}",
-                file=file,
-                line=number,
-            )
+            found = shown(" ".join(words))
+            raise wrong(f"expected SOURCE DESTINATION PORT,PORT,…, not {found}")
         if not _PORTS.fullmatch(words[2]):
-            raise InputError(
-                f"{shown(words[2])} is not a list of ports such as 1,3,2", file=file, line=number
-            )
+            raise wrong(f"{shown(words[2])} is not a list of ports such as 1,3,2")
         hops = [int(word) for word in words[2].split(",")]
         try:
             sources.append(host_number(fabric, words[0]))
             destinations.append(host_number(fabric, words[1]))
         except InputError as error:
-            raise InputError(error.message, file=file, line=number) from None
+            raise wrong(error.message) from None
         ports += hops[1:] if hops[0] == 0 else hops
         offset.append(len(ports))
         lines.append(number)

@@ -16,10 +16,12 @@ from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.subnet_list import is_subnet_list
+from weft.routing.opensm.lft_form import repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
+from weft.routing.opensm.lids import clash_summary
 from weft.routing.opensm.log_files import is_log_name, is_packed, logs_of, read_log
 from weft.routing.opensm.osm_log import is_log
-from weft.routing.opensm.ports import MAX_LID, by_port_guid, destination_name
+from weft.routing.opensm.ports import MAX_LID, by_port_guid, by_switch_guid, destination_name
 from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.routing.routes import TableRoutes
 
@@ -128,7 +130,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     """
     dump = parse_dump(read_text(path), str(path))
     of_guid = by_port_guid(fabric)
-    switch_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
+    switch_of = by_switch_guid(fabric)
     problems: list[Problem] = []
     strangers = [block for block in dump.blocks if block.guid not in switch_of]
     if len(strangers) == len(dump.blocks):
@@ -181,9 +183,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     if dead:
         text = f"entries send to {count_text(len(dead), 'port')} without a cable: {few(dead)}"
         problems.append(("dead port", text, dead))
-    lines = (fabric.num_switches, 1 << lmc, fabric.graph.num_rows)
-    own = table[fabric.num_endpoints << lmc :].reshape(lines)
-    own[:, 1:] = own[:, :1]
+    repeat_own_lids(fabric, table)
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
     return DumpTables(routes, base, problems)
 
@@ -248,8 +248,7 @@ def _lid_problems(
     split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
     problems: list[Problem] = []
     if shared:
-        text = f"in the tables, {count_text(len(shared), 'LID')} of two ports each: {few(shared)}"
-        problems.append(("LIDs", text, shared))
+        problems.append(("LIDs", f"in the tables, {clash_summary(shared)}", shared))
     if len(split):
         names = [destination_name(fabric, int(port)) for port in split]
         text = f"{count_text(len(split), 'port')} with different LIDs in different tables"

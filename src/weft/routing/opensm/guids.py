@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats.format_registry import warn
-from weft.routing.opensm.ports import by_port_guid, explain_guid, port_guids
+from weft.routing.opensm.ports import by_port_guid, by_switch_guid, explain_guid, port_guids
 
 #: Kind of a file: GUIDs of root switches, compute nodes, I/O nodes, or ports in routing order.
 GuidKind = Literal["root", "cn", "io", "order"]
@@ -45,22 +46,20 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
     ``io``, destinations for ``order``.
     """
     if kind == "root":
-        index = {int(g): node for node, g in enumerate(fabric.node_guid[: fabric.num_switches])}
+        index = by_switch_guid(fabric)
     else:
         index = by_port_guid(fabric)
         if kind != "order":
             index = {g: port for g, port in index.items() if port < fabric.num_endpoints}
     lines: dict[int, int] = {}
     for guid, line in parse_guids(read_text(path), str(path)):
+        wrong = partial(InputError, file=path, line=line)
         if guid not in index:
-            raise InputError(
-                f"{guid:#018x} is {explain_guid(fabric, guid)}; expected {_WANTED[kind]}",
-                file=path,
-                line=line,
-            )
+            what = explain_guid(fabric, guid)
+            raise wrong(f"{guid:#018x} is {what}; expected {_WANTED[kind]}")
         first = lines.setdefault(index[guid], line)
         if first != line:
-            raise InputError(f"{guid:#018x} is already in line {first}", file=path, line=line)
+            raise wrong(f"{guid:#018x} is already in line {first}")
     return np.array(list(lines), dtype=np.int32)
 
 

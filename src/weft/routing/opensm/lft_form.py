@@ -94,8 +94,7 @@ class LftForm:
             rows, ports = found
             table[rows, switch] = ports
             at = end + len(self._end)
-        own = table[fabric.num_endpoints << self._lmc :].reshape(fabric.num_switches, -1, shape[1])
-        own[:, 1:] = own[:, :1]
+        repeat_own_lids(fabric, table)
         if at < len(data):
             return None
         return TableRoutes("file", fabric.digest, table=table, lmc=self._lmc)
@@ -152,6 +151,13 @@ class LftForm:
         there = np.zeros(len(self._lengths), dtype=np.bool_)
         there[lines[lines >= 0]] = True
         return there
+
+
+def repeat_own_lids(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
+    """Repeat the entries for a switch, which has one LID, at all LID offsets."""
+    lines = len(table) // fabric.num_destinations
+    own = table[fabric.num_endpoints * lines :].reshape(fabric.num_switches, lines, -1)
+    own[:, 1:] = own[:, :1]
 
 
 def _set_ports(

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.records import shown
 from weft.routing.opensm.ports import MAX_LID
 
 _HEADER = re.compile(
@@ -42,12 +43,6 @@ _HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops
 
 #: Largest port number of an entry, which means "no path".
 NO_PATH = 255
-
-
-def shown(line: str) -> str:
-    """Return a line in quotes and shortened, for an error message."""
-    line = line.strip()
-    return repr(line if len(line) <= 80 else line[:77] + "...")
 
 
 @dataclass
@@ -147,7 +142,7 @@ class _Parser:
     def _block(self, line: str, number: int) -> LftBlock:
         """Return the table that an entry belongs to."""
         if not self.blocks or self.blocks[-1].closed:
-            raise self.fail(f"the entry {shown(line)} belongs to no switch", number)
+            raise self.fail(f"the entry {shown(line.strip())} belongs to no switch", number)
         return self.blocks[-1]
 
     def _row(self, line: str, raw: str, number: int) -> None:

@@ -23,12 +23,13 @@ from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn
-from weft.routing.opensm.lft_form import LftForm
+from weft.routing.opensm.lft_form import LftForm, repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, parse_dump
-from weft.routing.opensm.lids import Lids, predict_lids
+from weft.routing.opensm.lids import Lids, known_lids, predict_lids
 from weft.routing.opensm.ports import (
     MAX_LMC,
     by_port_guid,
+    by_switch_guid,
     check_lmc,
     destination_name,
     node_types,
@@ -42,11 +43,7 @@ _MOST_FORMS = 2
 
 
 def read_lfts(
-    fabric: Fabric,
-    path: str | Path,
-    *,
-    lids: Lids | None = None,
-    lmc: int | None = None,
+    fabric: Fabric, path: str | Path, *, lids: Lids | None = None, lmc: int | None = None
 ) -> TableRoutes:
     """Read routes from a dump of forwarding tables.
 
@@ -82,9 +79,7 @@ class _Resolver:
 
     def __init__(self, fabric: Fabric, dump: Dump, file: str):
         self.fabric, self.dump, self.file = fabric, dump, file
-        self.switch = {
-            guid: node for node, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())
-        }
+        self.switch = by_switch_guid(fabric)
         self.line = self._first_lines()
         #: Tables of the fabric's switches.
         self.blocks = [block for block in dump.blocks if block.guid in self.switch]
@@ -96,8 +91,7 @@ class _Resolver:
         lines: dict[int, int] = {}
         for block in self.dump.blocks:
             for key, line in zip(block.keys, block.lines, strict=True):
-                if key not in lines:
-                    lines[key] = line
+                lines.setdefault(key, line)
             if len(lines) == len(self.dump.keys):
                 break
         return lines
@@ -117,9 +111,7 @@ class _Resolver:
         table = np.full(shape, np.iinfo(dtype).max, dtype=dtype)
         for block in self.blocks:
             self._fill(table, block, line_of_key, lmc)
-        lines = (fabric.num_switches, 1 << lmc, fabric.num_switches)
-        own = table[fabric.num_endpoints << lmc :].reshape(lines)
-        own[:, 1:] = own[:, :1]
+        repeat_own_lids(fabric, table)
         for text in self.left_out:
             warn(self.file, text)
         notes = (f"tables from {self.file}",)
@@ -188,7 +180,7 @@ class _Resolver:
         if strangers:
             self.left_out.append(
                 f"{len(strangers)} ports are not in {self.fabric.name}; their entries were left "
-                "out: " + few([f"{guid:#018x}" for guid in sorted(strangers)]),
+                "out: " + few([f"{guid:#018x}" for guid in sorted(strangers)])
             )
         return destinations, ranges
 
@@ -230,10 +222,7 @@ class _Resolver:
                 for lid in known
             }
         if lids is None:
-            if fabric.lid.any():
-                lids = Lids(fabric.lid, fabric.lmc)
-            else:
-                lids = predict_lids(fabric, lmc=lmc)
+            lids = known_lids(fabric, lmc)
         lid_map: dict[int, tuple[int, int]] = {}
         for destination, (base, own) in enumerate(
             zip(lids.base.tolist(), lids.lmc.tolist(), strict=True)
@@ -275,7 +264,7 @@ class _Resolver:
                 raise self.fail(f"none of its {len(unknown)} LIDs is one of {self.fabric.name}")
             self.left_out.append(
                 f"{len(unknown)} LIDs are not of a port of {self.fabric.name}; their entries were "
-                "left out: " + few([str(lid) for lid in unknown]),
+                "left out: " + few([str(lid) for lid in unknown])
             )
         return table_line
 

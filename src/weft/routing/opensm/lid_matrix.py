@@ -11,18 +11,18 @@ through each port. Numbers are hexadecimal; ``ff`` means no path::
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
-from weft.core.files import read_text
 from weft.fabrics import Fabric
+from weft.fabrics.formats.records import numbered_lines, shown
 from weft.kernels.routing.distances import UNREACHED
-from weft.routing.opensm.lft_lines import shown
-from weft.routing.opensm.lids import Lids, predict_lids
-from weft.routing.opensm.ports import port_guids, refuse_forwarding_hosts
+from weft.routing.opensm.lids import Lids, known_lids, predict_lids
+from weft.routing.opensm.ports import by_switch_guid, port_guids, refuse_forwarding_hosts
 
 #: Value that means no path.
 NO_PATH = 255
@@ -102,44 +102,37 @@ def read_lid_matrix(
     Returns the matrix in the form of `shortest_hops`; 255 for missing entries.
     """
     refuse_forwarding_hosts(fabric)
-    if lids is None:
-        lids = Lids(fabric.lid, fabric.lmc) if fabric.lid.any() else predict_lids(fabric)
+    lids = known_lids(fabric) if lids is None else lids
     of_lid = {int(lid): n for n, lid in enumerate(lids.base[fabric.num_endpoints :]) if lid}
     of_guid = {int(guid): n for n, guid in enumerate(port_guids(fabric)[fabric.num_endpoints :])}
-    of_node = {int(guid): n for n, guid in enumerate(fabric.node_guid[: fabric.num_switches])}
+    of_node = by_switch_guid(fabric)
     count = fabric.num_switches
     matrix = np.full((count, count, fabric.graph.max_port + 1), NO_PATH, dtype=np.uint8)
     switch = -1
     seen: set[tuple[int, int]] = set()
-    for number, raw in enumerate(read_text(path).split("\n"), 1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
+    for number, line in numbered_lines(path):
+        wrong = partial(InputError, file=path, line=number)
         header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
-        problem = ""
         if header:
             switch = of_node.get(int(header[1], 16), -1)
             if switch < 0:
-                problem = f"switch 0x{header[1]} is not in {fabric.name}"
-        elif row is None or switch < 0:
-            problem = f"expected 'Switch: guid 0x…' or a line of hops, found {shown(line)}"
-        else:
-            target = of_lid.get(int(row[1], 16), -1)
-            if row[3]:
-                target = of_guid.get(int(row[3], 16), -1)
-            values = [int(value, 16) for value in row[2].split()]
-            name = fabric.node_names[switch]
-            if target < 0:
-                problem = f"LID {int(row[1], 16)} is not that of a switch of {fabric.name}"
-            elif len(values) > fabric.num_ports[switch] + 1:
-                problem = f"{len(values) - 1} ports, but {name} has {fabric.num_ports[switch]}"
-            elif (switch, target) in seen:
-                problem = f"{name} already has hops to {fabric.node_names[target]}"
-            else:
-                seen.add((switch, target))
-                matrix[switch, target, : len(values)] = values
-        if problem:
-            raise InputError(problem, file=path, line=number)
+                raise wrong(f"switch 0x{header[1]} is not in {fabric.name}")
+            continue
+        if row is None or switch < 0:
+            raise wrong(f"expected 'Switch: guid 0x…' or a line of hops, found {shown(line)}")
+        target = of_lid.get(int(row[1], 16), -1)
+        if row[3]:
+            target = of_guid.get(int(row[3], 16), -1)
+        values = [int(value, 16) for value in row[2].split()]
+        name = fabric.node_names[switch]
+        if target < 0:
+            raise wrong(f"LID {int(row[1], 16)} is not that of a switch of {fabric.name}")
+        if len(values) > fabric.num_ports[switch] + 1:
+            raise wrong(f"{len(values) - 1} ports, but {name} has {fabric.num_ports[switch]}")
+        if (switch, target) in seen:
+            raise wrong(f"{name} already has hops to {fabric.node_names[target]}")
+        seen.add((switch, target))
+        matrix[switch, target, : len(values)] = values
     if not seen:
         raise InputError("has no line of hops", file=path)
     return matrix

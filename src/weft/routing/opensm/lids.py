@@ -23,8 +23,9 @@ against the program:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +33,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
+from weft.core.words import few
 from weft.fabrics import Fabric, NodeKind
-from weft.routing.opensm.lft_lines import shown
-from weft.routing.opensm.ports import MAX_LID, MAX_LMC, check_lmc, port_guids
+from weft.fabrics.formats.records import shown
+from weft.routing.opensm.ports import MAX_LID, MAX_LMC, check_lmc, destination_name, port_guids
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,19 @@ class Lids:
     def of(self, fabric: Fabric) -> Fabric:
         """Return the fabric with these LIDs."""
         return replace(fabric, lid=self.base.copy(), lmc=self.lmc.copy())
+
+
+def clash_texts(fabric: Fabric, lids: Lids) -> list[str]:
+    """Return a text for each LID of two ports, with their names."""
+    return [
+        f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
+        for lid, a, b in lids.clashes
+    ]
+
+
+def clash_summary(texts: Sequence[str]) -> str:
+    """Return how many LIDs two ports have, and the first of their texts."""
+    return f"{count_text(len(texts), 'LID')} of two ports each: {few(texts)}"
 
 
 def predict_lids(
@@ -108,6 +124,11 @@ def predict_lids(
         manager.serve(port)
     base = np.array(manager.given[: fabric.num_destinations], dtype=np.int32)
     return Lids(base, np.where(base > 0, lmcs[: len(base)], 0).astype(np.uint8))
+
+
+def known_lids(fabric: Fabric, lmc: int = 0) -> Lids:
+    """Return the LIDs of a fabric or, if it has none, those that OpenSM assigns."""
+    return Lids(fabric.lid, fabric.lmc) if fabric.lid.any() else predict_lids(fabric, lmc=lmc)
 
 
 def _own_port(fabric: Fabric, sm: str | int | None) -> int:
@@ -301,18 +322,15 @@ def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
         if not line.strip():
             continue
         match = _ENTRY.fullmatch(line.strip())
+        wrong = partial(InputError, file=path, line=number)
         if match is None:
-            raise InputError(
+            raise wrong(
                 "expected a port GUID and its first and last LID, as in 0x0002c9020020d3c9 0x0004 "
-                f"0x0007, found {shown(line)}",
-                file=path,
-                line=number,
+                f"0x0007, found {shown(line.strip())}"
             )
         guid, first, last = (int(part, 16) for part in match.groups())
         if lines.setdefault(guid, number) != number:
-            raise InputError(
-                f"{guid:#018x} is already in line {lines[guid]}", file=path, line=number
-            )
+            raise wrong(f"{guid:#018x} is already in line {lines[guid]}")
         spans[guid] = first, last
     return spans
 

@@ -48,11 +48,6 @@ class Sweep:
     errors: tuple[str, ...]
 
     @property
-    def fell_back(self) -> bool:
-        """Whether the first engine failed, so that the tables are not from it."""
-        return bool(self.failed)
-
-    @property
     def grave(self) -> tuple[str, ...]:
         """Errors after which ports share a LID or are omitted, though the sweep continued."""
         return tuple(line for line in self.errors if _GRAVE.search(line))

@@ -48,6 +48,11 @@ def by_port_guid(fabric: Fabric) -> dict[int, int]:
     return destinations
 
 
+def by_switch_guid(fabric: Fabric) -> dict[int, int]:
+    """Return the switch of each node GUID."""
+    return {guid: at for at, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
+
+
 def destination_name(fabric: Fabric, destination: int) -> str:
     """Return a destination's name: ``node17[1]`` for an adapter port, ``leaf3`` for a switch."""
     if destination >= fabric.num_endpoints:
@@ -78,12 +83,8 @@ def node_types(fabric: Fabric) -> list[str]:
     """Return the type of each node as OpenSM writes it."""
     words = ["Switch"] * fabric.num_switches + ["Channel Adapter"] * fabric.num_hosts
     for node in range(len(words), fabric.num_nodes):
-        kind = kind_of(
-            "Ca",
-            fabric.descriptions[node],
-            int(fabric.vendor_id[node]),
-            int(fabric.device_id[node]),
-        )
+        maker = int(fabric.vendor_id[node]), int(fabric.device_id[node])
+        kind = kind_of("Ca", fabric.descriptions[node], *maker)
         words.append("Channel Adapter" if kind == NodeKind.AUXILIARY else "Router")
     return words
 

@@ -9,8 +9,9 @@ policy cannot express SLs that differ between the LIDs of one port.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -174,9 +175,9 @@ def qos_options(
         lines += [
             f"qos_{kind}max_vls {max_vls}",
             f"qos_{kind}high_limit 0",
-            f"qos_{kind}vlarb_high {_listed(f'{vl}:0' for vl in range(max_vls))}",
-            f"qos_{kind}vlarb_low {_listed(f'{vl}:4' for vl in range(max_vls))}",
-            f"qos_{kind}sl2vl {_listed(map(str, table))}",
+            f"qos_{kind}vlarb_high {','.join(f'{vl}:0' for vl in range(max_vls))}",
+            f"qos_{kind}vlarb_low {','.join(f'{vl}:4' for vl in range(max_vls))}",
+            f"qos_{kind}sl2vl {','.join(map(str, table))}",
         ]
     return "\n".join([*lines, ""])
 
@@ -189,10 +190,6 @@ def _table(lanes: Sequence[int]) -> list[int]:
         if not 0 <= vl < MAX_VLS:
             raise InputError(f"a VL must be 0 to {MAX_VLS - 1}, not {vl}")
     return table + [0] * (NUM_SLS - len(table))
-
-
-def _listed(items: Iterable[str]) -> str:
-    return ",".join(items)
 
 
 _SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level"}
@@ -245,6 +242,8 @@ def _items(text: str, file: str) -> tuple[list[_Item], int]:
         line = raw.partition("#")[0].strip()
         if not line:
             continue
+        wrong = partial(InputError, file=file, line=number)
+        found = f"found {line[:60]!r}"
         if section in ("qos-setup", "qos-ulps"):
             if line == f"end-{section}":
                 section = ""
@@ -252,11 +251,7 @@ def _items(text: str, file: str) -> tuple[list[_Item], int]:
                 ulps += section == "qos-ulps"
         elif not section:
             if line not in (*_SECTIONS, "qos-setup", "qos-ulps"):
-                raise InputError(
-                    f"expected a section such as qos-levels, found {line[:60]!r}",
-                    file=file,
-                    line=number,
-                )
+                raise wrong(f"expected a section such as qos-levels, {found}")
             section, opened = line, number
         elif item is None:
             if line == f"end-{section}":
@@ -264,22 +259,14 @@ def _items(text: str, file: str) -> tuple[list[_Item], int]:
             elif line == _SECTIONS[section]:
                 item = _Item(line, number)
             else:
-                raise InputError(
-                    f"expected {_SECTIONS[section]} or end-{section}, found {line[:60]!r}",
-                    file=file,
-                    line=number,
-                )
+                raise wrong(f"expected {_SECTIONS[section]} or end-{section}, {found}")
         elif line == f"end-{item.kind}":
             items.append(item)
             item = None
         else:
             key, colon, value = (part.strip() for part in line.partition(":"))
             if not colon:
-                raise InputError(
-                    f"expected 'keyword: value' or end-{item.kind}, found {line[:60]!r}",
-                    file=file,
-                    line=number,
-                )
+                raise wrong(f"expected 'keyword: value' or end-{item.kind}, {found}")
             item.entries.setdefault(key, []).append((value, number))
     if section:
         what, line_of = (item.kind, item.line) if item else (section, opened)
@@ -311,13 +298,10 @@ class _PolicyReader:
                 continue
             self._check_keys(item, {"source", "destination", "qos-level-name", *_NOT_PORTS})
             name = item.one("qos-level-name")
-            if name is None or name[0] not in levels:
-                raise self.fail(
-                    "a rule has no qos-level-name"
-                    if name is None
-                    else f"there is no qos-level {name[0]!r}",
-                    item.line if name is None else name[1],
-                )
+            if name is None:
+                raise self.fail("a rule has no qos-level-name", item.line)
+            if name[0] not in levels:
+                raise self.fail(f"there is no qos-level {name[0]!r}", name[1])
             if _NOT_PORTS & set(item.entries):
                 skipped.append(f"line {item.line}")
                 continue
@@ -328,11 +312,8 @@ class _PolicyReader:
         for source, destination, level in reversed(rules):  # so that the first match is kept
             sls[source[:, None] & destination] = level
         if skipped:
-            warn(
-                self.file,
-                f"{len(skipped)} rules for a service, class or partition were left out: "
-                + few(skipped),
-            )
+            rules_of = "rules for a service, class or partition were left out"
+            warn(self.file, f"{len(skipped)} {rules_of}: {few(skipped)}")
         if ulps:
             warn(self.file, f"{ulps} lines of qos-ulps are for services and were left out")
         return sls

@@ -12,15 +12,15 @@ is the switch itself. An adapter port has one table::
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
-from weft.core.files import read_text
 from weft.fabrics import Fabric
-from weft.routing.opensm.lft_lines import shown
+from weft.fabrics.formats.records import numbered_lines, shown
 from weft.routing.opensm.lids import Lids
 from weft.routing.opensm.ports import (
     by_port_guid,
@@ -53,51 +53,34 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
     switch_tables = np.full((int(base[-1]), NUM_SLS), 255, dtype=np.uint8)
     adapters = np.full((fabric.num_endpoints, NUM_SLS), 255, dtype=np.uint8)
     at = -1
-    for number, raw in enumerate(read_text(path).split("\n"), 1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
+    for number, line in numbered_lines(path):
+        wrong = partial(InputError, file=path, line=number)
         header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
         if header:
             guid = int(header[2], 16)
             if guid not in destination:
-                raise InputError(
-                    f"{guid:#018x} is {explain_guid(fabric, guid)}; expected the GUID of a port",
-                    file=path,
-                    line=number,
-                )
+                what = explain_guid(fabric, guid)
+                raise wrong(f"{guid:#018x} is {what}; expected the GUID of a port")
             at = destination[guid]
-        elif row is None or at < 0:
-            raise InputError(
-                f"expected a heading or a line of a table, found {shown(line)}",
-                file=path,
-                line=number,
-            )
+            continue
+        if row is None or at < 0:
+            raise wrong(f"expected a heading or a line of a table, found {shown(line)}")
+        into, out = int(row[1]), int(row[2])
+        table = [int(vl) for vl in row[3].split()]
+        name = destination_name(fabric, at)
+        if max(table) > _MAX_VL:
+            raise wrong(f"a VL must be 0 to {_MAX_VL}, not {max(table)}")
+        if at < fabric.num_endpoints:
+            tables, slot, last = adapters, at, 0
         else:
-            into, out = int(row[1]), int(row[2])
-            table = [int(vl) for vl in row[3].split()]
-            name = destination_name(fabric, at)
-            if max(table) > _MAX_VL:
-                raise InputError(
-                    f"a VL must be 0 to {_MAX_VL}, not {max(table)}", file=path, line=number
-                )
-            if at < fabric.num_endpoints:
-                tables, slot, last = adapters, at, 0
-            else:
-                switch = at - fabric.num_endpoints
-                tables, last = switch_tables, int(ports[switch]) - 1
-                slot = int(base[switch]) + into * (last + 1) + out
-            if max(into, out) > last:
-                raise InputError(
-                    f"{name} has no table from port {into} to port {out}", file=path, line=number
-                )
-            if tables[slot, 0] != 255:
-                raise InputError(
-                    f"{name} already has a table from port {into} to port {out}",
-                    file=path,
-                    line=number,
-                )
-            tables[slot] = table
+            switch = at - fabric.num_endpoints
+            tables, last = switch_tables, int(ports[switch]) - 1
+            slot = int(base[switch]) + into * (last + 1) + out
+        if max(into, out) > last:
+            raise wrong(f"{name} has no table from port {into} to port {out}")
+        if tables[slot, 0] != 255:
+            raise wrong(f"{name} already has a table from port {into} to port {out}")
+        tables[slot] = table
     _refuse_missing(fabric, path, switch_tables, adapters)
     return _lanes(switch_tables, base, ports), adapters
 

@@ -214,8 +214,7 @@ class _Parser:
             signs = [sign for sign in "pm" if axis + sign in links]
             if size > 1 and not signs:
                 raise self.error(
-                    f"a seed has no {axis}p_link or {axis}m_link, but {axis} has radix {size}",
-                    line,
+                    f"a seed has no {axis}p_link or {axis}m_link, but {axis} has radix {size}", line
                 )
             if size == 4 and wrap and len(signs) < 2:
                 raise self.error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -125,14 +126,13 @@ def _column(
 ) -> NDArray[np.int32]:
     """Return coordinates on one axis, 0 at the seed's switch, ascending in the seed's direction."""
     line = seed.links[axis + next(iter(directions))].line or None
+    wrong = partial(InputError, file=conf.file, line=line)
     dimensions = [d for d, _ in directions.values()]
     if size == 4 and wrap and len(dimensions) == 2 and dimensions[0] != dimensions[1]:
         if any(torus.radix[d] != 2 for d in dimensions):
-            raise InputError(
+            raise wrong(
                 f"{axis}p_link and {axis}m_link are in different dimensions, of "
-                f"{torus.radix[dimensions[0]]} and {torus.radix[dimensions[1]]} switches",
-                file=conf.file,
-                line=line,
+                f"{torus.radix[dimensions[0]]} and {torus.radix[dimensions[1]]} switches"
             )
         up, down = (
             torus.coordinate[:, directions[sign][0]] != start[directions[sign][0]] for sign in "pm"
@@ -141,16 +141,12 @@ def _column(
         return quarter
     d = dimensions[0]
     if len(set(dimensions)) > 1:
-        raise InputError(
-            f"{axis}p_link and {axis}m_link are in different dimensions", file=conf.file, line=line
-        )
+        raise wrong(f"{axis}p_link and {axis}m_link are in different dimensions")
     length, ring = torus.radix[d], torus.wraps[d]
     if length > size or (length < size and ring) or (ring and not wrap):
-        raise InputError(
+        raise wrong(
             f"specifies a {'ring' if wrap else 'line'} of {size} for {axis}, but the fabric, a "
-            f"{torus.folded().text()}, has a {'ring' if ring else 'line'} of {length} there",
-            file=conf.file,
-            line=line,
+            f"{torus.folded().text()}, has a {'ring' if ring else 'line'} of {length} there"
         )
     sense = directions["p"][1] if "p" in directions else -directions["m"][1]
     column: NDArray[np.int32] = (sense * (torus.coordinate[:, d] - start[d])).astype(np.int32)

@@ -110,13 +110,10 @@ def read_daemon(
         # The cache keeps tables as long as the cables are the same, and ignores the file.
         "use_ucast_cache FALSE": setting("use_ucast_cache") != "TRUE",
     }
-    missing = [text for text, right in wrong.items() if not right]
+    missing = ", ".join(text for text, right in wrong.items() if not right)
     if missing:
-        raise InputError(
-            f"weft cannot load tables with these settings; set {', '.join(missing)}, and "
-            "restart OpenSM",
-            file=conf,
-        )
+        text = f"weft cannot load tables with these settings; set {missing}, and restart OpenSM"
+        raise InputError(text, file=conf)
     for name, path in (
         ("lfts_file", files.lfts.parent),
         ("dump_files_dir", files.dumps),

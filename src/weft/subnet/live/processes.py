@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -241,15 +241,25 @@ def log_text(log: Path, start: int = 0) -> str:
 
 
 @contextmanager
-def orderly_signals() -> Iterator[None]:
+def _handled(numbers: Iterable[int], handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle signals by a function during a block; outside the main thread nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def orderly_signals() -> AbstractContextManager[None]:
     """Make SIGTERM and SIGHUP raise `SystemExit`, so that started programs are ended first.
 
     Nothing changes outside the main thread, or for a signal with a handler of the program's own. If
     the signal then ends the process, the guardian cleans up.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     ours = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)
@@ -261,28 +271,13 @@ def orderly_signals() -> Iterator[None]:
             signal.signal(other, signal.SIG_IGN)  # ignore further signals
         raise SystemExit(128 + number)
 
-    for number in ours:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+    return _handled(ours, leave)
 
 
-@contextmanager
-def interrupts_left_to_the_command() -> Iterator[None]:
+def interrupts_left_to_the_command() -> AbstractContextManager[None]:
     """Ignore Ctrl-C in this process while a command uses the terminal."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     # A handler rather than SIG_IGN, which the command would inherit.
-    before = {n: signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _handled((signal.SIGINT, signal.SIGQUIT), lambda *_: None)
 
 
 def write_all(stream: IO[bytes], text: str) -> None:

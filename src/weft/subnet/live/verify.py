@@ -17,7 +17,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import DiscoveredSubnet, read_seen
 from weft.routing.opensm.lfts import read_lfts
-from weft.routing.opensm.lids import Lids, read_guid2lid
+from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.osm_log import Sweep, complaints
 from weft.routing.opensm.ports import destination_name, port_guids
 from weft.routing.opensm.tables_folder import DUMP, GUID2LID, SUBNET
@@ -172,19 +172,12 @@ def compare_cables(
     start = fabric.port_offset[fabric.link_from] + fabric.link_from_port - 1
     end = fabric.port_offset[fabric.link_to] + fabric.link_to_port - 1
     links = np.flatnonzero(known[start])
-    wanted = dict(
-        zip(
-            zip(
-                guid[start[links]].tolist(),
-                fabric.link_from_port[links].tolist(),
-                guid[end[links]].tolist(),
-                fabric.link_to_port[links].tolist(),
-                strict=True,
-            ),
-            links.tolist(),
-            strict=True,
-        )
-    )
+    columns = (
+        guid[start[links]], fabric.link_from_port[links],
+        guid[end[links]], fabric.link_to_port[links],
+    )  # fmt: skip
+    ends_of_links = zip(*(column.tolist() for column in columns), strict=True)
+    wanted = dict(zip(ends_of_links, links.tolist(), strict=True))
     missing = sorted({link >> 1 for end, link in wanted.items() if end not in seen.cables})
     return missing, sorted(seen.cables - wanted.keys())
 
@@ -215,8 +208,5 @@ def _lid_fault(
                 f"{len(differ)} of {reached.sum()} ports {what} an unexpected LID, for "
                 f"example {destination_name(fabric, at)}: {lids[at]} instead of {wanted}"
             )
-    shared = [
-        f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
-        for lid, a, b in Lids(base, memory.lmc).clashes
-    ]
-    return f"{count_text(len(shared), 'LID')} of two ports each: {few(shared)}" if shared else ""
+    shared = clash_texts(fabric, Lids(base, memory.lmc))
+    return clash_summary(shared) if shared else ""

@@ -84,11 +84,7 @@ class Access:
 
     def may_read(self, request: HTTPConnection) -> bool:
         """Return whether a request is the administrator's or the monitor's."""
-        try:
-            self._check(request, MONITOR, ADMINISTRATOR)
-        except Denied:
-            return False
-        return True
+        return self._is_of(request, MONITOR, ADMINISTRATOR)
 
     async def owner(self, request: HTTPConnection) -> None:
         """Check that a request is of the application in its address, or the administrator's.
@@ -103,11 +99,8 @@ class Access:
 
     def largest_body(self, request: HTTPConnection) -> int:
         """Return the largest body of a request: only the administrator needs large ones."""
-        try:
-            self._check(request, ADMINISTRATOR)
-        except Denied:
-            return min(SMALL_BODY, self.limits.body_bytes)
-        return self.limits.body_bytes
+        most = self.limits.body_bytes
+        return most if self._is_of(request, ADMINISTRATOR) else min(SMALL_BODY, most)
 
     def from_elsewhere(self, request: HTTPConnection) -> bool:
         """Return whether a page of another site sends a request, by way of a user's browser.
@@ -123,6 +116,13 @@ class Access:
             return True
         origin = request.headers.get("origin")
         return origin is not None and origin.partition("://")[2].lower() != host.lower()
+
+    def _is_of(self, request: HTTPConnection, *owners: str) -> bool:
+        try:
+            self._check(request, *owners)
+        except Denied:
+            return False
+        return True
 
     def _check(self, request: HTTPConnection, *owners: str) -> None:
         if not self.required:

@@ -92,12 +92,10 @@ def _applications(app: FastAPI, service: Service, access: Access) -> list[PostCa
     )
     async def place_application(body: models.ApplicationRequest) -> Response:
         """Place an application on hosts, and begin to make the keys of its phases."""
-        hosts: list[int] | int
-        if body.hosts is None:
-            assert body.num_hosts is not None
-            hosts = body.num_hosts
-        else:
+        hosts: list[int] | int | None = body.num_hosts
+        if body.hosts is not None:
             hosts = host_numbers(service.fabric, body.hosts)
+        assert hosts is not None  # as checked by the model
         token = await service.announce(body.name, hosts, phase_specs(body.phases), body.workload)
         access.add(body.name, token)
         placed = application_answer(service, service.ledger.application(body.name))
@@ -134,13 +132,11 @@ def _applications(app: FastAPI, service: Service, access: Access) -> list[PostCa
         answer = models.AdviceAnswer(
             placements=[
                 models.AdvicePlacement(
-                    placement=each.placement, hosts=[names[host] for host in each.hosts],
-                    contention=each.contention, base_contention=each.base_contention,
-                    leaf_switches=each.leaf_switches,
+                    **vars(each) | {"hosts": [names[host] for host in each.hosts]}
                 )
                 for each in found
             ]
-        )  # fmt: skip
+        )
         return _json(answer.model_dump_json())
 
     return [
@@ -181,10 +177,8 @@ def _keys(app: FastAPI, service: Service, access: Access) -> list[PostCall]:
     async def show_key(application: models.Name, phase: models.Name) -> Response:
         """Show the key of a phase and the paths of its alternatives."""
         async with service.stored():
-            found, of = (
-                service.ledger.phase(application, phase),
-                service.ledger.application(application),
-            )
+            found = service.ledger.phase(application, phase)
+            of = service.ledger.application(application)
             summary, made = key_summary(service, application, found), found.key
         return _json(await key_answer(service, of, summary, made))
 
@@ -203,13 +197,7 @@ def _keys(app: FastAPI, service: Service, access: Access) -> list[PostCall]:
         """List what happened to the keys of an application; wait until something does."""
         service.ledger.application(application)
         found = await service.wait_for_change(application, after, wait_s)
-        return models.Changes(
-            version=service.version,
-            changes=[
-                models.Change(number=c.number, kind=c.kind, phase=c.phase, reason=c.reason)
-                for c in found
-            ],
-        )
+        return models.Changes(version=service.version, changes=found)
 
     return [
         PostCall(f"{key}/request", models.KeyRequest, request_key),

@@ -7,7 +7,7 @@ the events. The scheduler of the simulators (`weft.sim.keys.scheduler`) decides 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -323,8 +323,7 @@ class Ledger:
             wrong = ends[(ends < 0) | (ends >= ranks)]
             if len(wrong):
                 raise Refused(
-                    "unknown_rank",
-                    f"phase {name} names rank {wrong[0]}; expected 0 to {ranks - 1}",
+                    "unknown_rank", f"phase {name} names rank {wrong[0]}; expected 0 to {ranks - 1}"
                 )
             placed.phases[name] = Phase(name, *placed.hosts[ends])
         self.applications[event.application] = placed
@@ -407,11 +406,8 @@ class Ledger:
             old = self.grants.get((application.name, phase))
             if old is not None:
                 until_ns = max(old.until_ns, event.time_ns + old.lease_ns)
-                grant = self.grants[application.name, phase] = Granted(
-                    old.application, old.phase, old.alternative, old.generation, old.since_ns,
-                    old.lease_ns, until_ns,
-                )  # fmt: skip
-                renewed.append(grant)
+                renewed.append(replace(old, until_ns=until_ns))
+                self.grants[application.name, phase] = renewed[-1]
         return Decision(granted=tuple(renewed))
 
     def _withdraw(self, event: Withdrawn) -> Decision:

@@ -7,7 +7,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -25,7 +25,6 @@ from weft.subnet.service.ledger import (
     Granted,
     KeyGivenBack,
     KeyState,
-    Ledger,
     Made,
     Snapshot,
     Withdrawn,
@@ -92,20 +91,12 @@ def packed(event: Event) -> tuple[bytes | None, bytes | None]:
 
 def event_json(event: Event) -> str:
     """Return an event as JSON, without its arrays: see `packed`."""
+    content = {"event": _NAMES[type(event)], **vars(event)}
     if isinstance(event, Made):
-        content: dict[str, Any] = {
-            "time_ns": event.time_ns, "application": event.application, "phase": event.phase
-        }  # fmt: skip
+        del content["key"], content["base"]
     elif isinstance(event, Announced):
-        content = {
-            "time_ns": event.time_ns, "application": event.application, "hosts": event.hosts,
-            "phases": list(event.phases),
-        }  # fmt: skip
-    elif isinstance(event, Snapshot):
-        content = asdict(event)
-    else:
-        content = {each.name: getattr(event, each.name) for each in fields(event)}
-    return json.dumps({"event": _NAMES[type(event)], **content}, separators=(",", ":"))
+        content["phases"] = list(event.phases)
+    return json.dumps(content, default=asdict, separators=(",", ":"))
 
 
 def answer_json(answer: Decision) -> str:
@@ -194,15 +185,3 @@ def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
     except (ValueError, AttributeError, KeyError, TypeError):
         raise InputError("is not a line of a log of weft serve", file=path, line=number) from None
     return event, json.dumps(decision, separators=(",", ":"))
-
-
-def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:
-    """Handle the events of a log again.
-
-    Returns the number of events, and of those whose decision differs from the recorded one.
-    """
-    events = different = 0
-    for event, decision in log:
-        events += 1
-        different += answer_json(ledger.handle(event)) != decision
-    return events, different

@@ -18,12 +18,7 @@ from weft.kernels.keys.tables import give_offsets
 from weft.routing import route
 from weft.routing.routes import TableRoutes
 from weft.routing.routes.flows import EndpointFlows
-from weft.sim.keys.alternatives import (
-    InstalledKey,
-    alternatives,
-    installed_key,
-    links_in,
-)
+from weft.sim.keys.alternatives import InstalledKey, alternatives, installed_key, links_in
 from weft.sim.keys.key_set import keyed_flows
 from weft.sim.keys.make import keys
 from weft.sim.keys.network import key_network
@@ -193,8 +188,7 @@ def make(
     """
     maker = _present()
     settings = maker.settings
-    found: dict[str, MadeKey] = {}
-    failed: dict[str, str] = {}
+    found: dict[str, MadeKey | tuple[str, str]] = {}
     try:
         fabric, routes, links = maker.present(missing)
     except WeftError as error:
@@ -207,7 +201,7 @@ def make(
             )
             made[name] = key, alternatives(key, settings.alternatives, settings.seed)
         except WeftError as error:
-            failed[name] = str(error)
+            found[name] = name, str(error)
     entries = []
     for stays in kept:
         with contextlib.suppress(NotApplicable):  # cables are missing: it is being withdrawn
@@ -219,7 +213,7 @@ def make(
         # Counted here, so that the service need not.
         _ = installed.used, base.used
         found[name] = MadeKey(name, installed, base, int((lids[0] < 0).sum()))
-    return [found[name] if name in found else (name, failed[name]) for name in phases]
+    return [found[name] for name in phases]
 
 
 def base_paths(

@@ -19,6 +19,7 @@ Rank = Annotated[int, Field(ge=0, le=2**31 - 1)]
 #: Longest lease in seconds.
 LONGEST_S = 86400.0 * 365
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
+ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
 
 
 class _Body(BaseModel):
@@ -191,7 +192,7 @@ class Change(_Body):
     """Something that happened to the key of a phase."""
 
     number: int
-    kind: Literal["ready", "failed", "withdrawn", "expired"]
+    kind: ChangeKind
     phase: str
     reason: str
 
@@ -224,8 +225,7 @@ class AdviceRequest(_Request):
 
     num_hosts: int = Field(ge=1, le=1_000_000)
     hosts: list[Host] | None = Field(
-        default=None,
-        description="Hosts to choose from; those in use are left out. By default all.",
+        default=None, description="Hosts to choose from; those in use are left out. By default all."
     )
     phases: list[PhaseRequest] | None = Field(default=None, min_length=1, max_length=1024)
     workload: str | None = Field(default=None, max_length=256)

@@ -17,7 +17,7 @@ from weft.routing.routes import PathRoutes
 from weft.sim.keys.alternatives import InstalledKey, alternatives, index_of_link
 from weft.sim.keys.choice import Choice, Criterion
 from weft.sim.keys.make import keys
-from weft.sim.keys.network import KeyNetwork, key_network
+from weft.sim.keys.network import key_network
 from weft.sim.keys.routes import KeyedRoutes
 from weft.sim.keys.routing_key import RoutingKey
 from weft.sim.keys.scheduler import Done, Leave, Place, Request, Scheduler
@@ -144,40 +144,34 @@ class Replayed:
     moments: tuple[Moment, ...]
 
 
-class _Other:
-    """Another rule for the same requests."""
+def _follow(
+    state: Scheduler,
+    event: Event,
+    answer: Decision,
+    key_of: Callable[[str, str], tuple[RoutingKey, tuple[NDArray[np.int32], ...]]],
+) -> None:
+    """Handle what an event means for another rule.
 
-    def __init__(self, network: KeyNetwork, choice: Choice, criterion: Criterion) -> None:
-        self.scheduler = Scheduler(network, choice=choice, criterion=criterion, keep_log=False)
-
-    def follow(
-        self,
-        event: Event,
-        answer: Decision,
-        key_of: Callable[[str, str], tuple[RoutingKey, tuple[NDArray[np.int32], ...]]],
-    ) -> None:
-        """Handle what an event means for this rule.
-
-        `event`, `answer`: an event, and what it changed with the recorded rule. `key_of`: returns a
-        key and its alternatives.
-        """
-        state, time_ns = self.scheduler, float(event.time_ns)
-        for granted in answer.ended:
-            if granted.alternative != BASE:
-                state.handle(Done(time_ns, scheduler_name(granted.application, granted.phase)))
-        # A snapshot has the grants of before the log.
-        new = event.grants if isinstance(event, Snapshot) else answer.granted
-        for granted in new if isinstance(event, Requested | Snapshot) else ():
-            name = scheduler_name(granted.application, granted.phase)
-            if granted.alternative == BASE or name in state.granted:
-                continue
-            if name not in state.keys:
-                key, columns = key_of(granted.application, granted.phase)
-                state.handle(Place(time_ns, key, columns if state.choice == "installed" else ()))
-            state.handle(Request(time_ns, name))
-        if isinstance(event, Left):
-            for name in [n for n in state.keys if n.startswith(f"{event.application}/")]:
-                state.handle(Leave(time_ns, name))
+    `event`, `answer`: an event, and what it changed with the recorded rule. `key_of`: returns a key
+    and its alternatives.
+    """
+    time_ns = float(event.time_ns)
+    for granted in answer.ended:
+        if granted.alternative != BASE:
+            state.handle(Done(time_ns, scheduler_name(granted.application, granted.phase)))
+    # A snapshot has the grants of before the log.
+    new = event.grants if isinstance(event, Snapshot) else answer.granted
+    for granted in new if isinstance(event, Requested | Snapshot) else ():
+        name = scheduler_name(granted.application, granted.phase)
+        if granted.alternative == BASE or name in state.granted:
+            continue
+        if name not in state.keys:
+            key, columns = key_of(granted.application, granted.phase)
+            state.handle(Place(time_ns, key, columns if state.choice == "installed" else ()))
+        state.handle(Request(time_ns, name))
+    if isinstance(event, Left):
+        for name in [n for n in state.keys if n.startswith(f"{event.application}/")]:
+            state.handle(Leave(time_ns, name))
 
 
 def replay(
@@ -203,7 +197,10 @@ def replay(
     """
     network = key_network(fabric)
     ledger = Ledger(network, criterion=criterion, while_missing=while_missing)
-    others = {choice: _Other(network, choice, criterion) for choice in choices}
+    others = {
+        choice: Scheduler(network, choice=choice, criterion=criterion, keep_log=False)
+        for choice in choices
+    }
     courses = {name: Course() for name in ("recorded", "base", *others)}
     made: dict[tuple[str, str], tuple[RoutingKey, tuple[NDArray[np.int32], ...]]] = {}
 
@@ -222,7 +219,7 @@ def replay(
     events = different = requests = on_base = 0
     for event, decision in log:
         events += 1
-        loads = [ledger.loads, ledger.base_loads, *(o.scheduler.loads for o in others.values())]
+        loads = [ledger.loads, ledger.base_loads, *(other.loads for other in others.values())]
         if any(granted.alternative != BASE for granted in ledger.grants.values()):
             # The state between the event before and this one.
             for course, each in zip(courses.values(), loads, strict=True):
@@ -236,7 +233,7 @@ def replay(
             ) from None
         different += answer_json(answer) != decision
         for other in others.values():
-            other.follow(event, answer, key_of)
+            _follow(other, event, answer, key_of)
         if isinstance(event, Left):
             made = {at: key for at, key in made.items() if at[0] != event.application}
         if isinstance(event, Requested):

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from weft.kernels.keys.assignment import best_alternative
 from weft.sim.keys.alternatives import InstalledKey
 from weft.sim.keys.choice import Criterion
 from weft.sim.keys.network import key_network
-from weft.subnet.service import makers
+from weft.subnet.service import makers, models
 from weft.subnet.service.clock import Clock
 from weft.subnet.service.counters import Counters
 from weft.subnet.service.ledger import (
@@ -55,7 +55,6 @@ from weft.subnet.service.store import ServiceStore, StoreFailed
 from weft.subnet.service.workers import Worker
 
 T = TypeVar("T")
-ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
 log = logging.getLogger("weft.serve")
 #: Seconds between two searches for expired leases, and for changes of the subnet.
 TICK_S = 0.5
@@ -105,19 +104,6 @@ class KnownSubnet:
     last_reload_s: float | None = None
 
 
-@dataclass(frozen=True)
-class KeyChange:
-    """Something that happened to the keys of an application."""
-
-    #: Counts up over all changes of the service.
-    number: int
-    #: What happened.
-    kind: ChangeKind
-    #: Name of the phase, and the reason in words, if there is one.
-    phase: str
-    reason: str
-
-
 @dataclass(frozen=True, eq=False)
 class Given:
     """A grant at the time of its decision."""
@@ -151,11 +137,7 @@ class Service:
     """
 
     def __init__(
-        self,
-        fabric: Fabric,
-        store: ServiceStore,
-        settings: makers.MakerSettings,
-        rules: Rules,
+        self, fabric: Fabric, store: ServiceStore, settings: makers.MakerSettings, rules: Rules
     ) -> None:
         self.fabric = fabric
         self.network = key_network(fabric)
@@ -167,7 +149,7 @@ class Service:
         self.problems: dict[str, str] = {}
         self.subnet = KnownSubnet()
         self.changed = asyncio.Condition()
-        self.changes: dict[str, deque[KeyChange]] = {}
+        self.changes: dict[str, deque[models.Change]] = {}
         #: Number of the last event that is stored.
         self.version = store.last
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
@@ -258,10 +240,6 @@ class Service:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, self.store.remember, missing, base_lid.tolist())
 
-    def _now_ns(self) -> int:
-        """Return the time of an event, which is later than that of the one before."""
-        return self._clock.now_ns()
-
     async def _write(self) -> None:
         """Handle events, batch by batch."""
         loop = asyncio.get_running_loop()
@@ -281,7 +259,7 @@ class Service:
                     try:
                         if self._stale:
                             self._recover()
-                        event = command.make(self._now_ns())
+                        event = command.make(self._clock.now_ns())
                         answer = Decision() if event is None else self.ledger.handle(event)
                         results.append((command, command.view(answer), None))
                         if event is not None and not _empty(event, answer):
@@ -334,7 +312,7 @@ class Service:
         """Record the changes of applications, and wake those who wait for them."""
         told = False
         for event, answer in batch:
-            changes: list[tuple[str, ChangeKind, str, str]]
+            changes: list[tuple[str, models.ChangeKind, str, str]]
             match event:
                 case Announced():
                     self.unmade.put_nowait(event.application)
@@ -359,7 +337,9 @@ class Service:
                     continue
             for name, kind, phase, reason in changes:
                 known = self.changes.setdefault(name, deque(maxlen=_CHANGES))
-                known.append(KeyChange(self.version, kind, phase, reason))
+                known.append(
+                    models.Change(number=self.version, kind=kind, phase=phase, reason=reason)
+                )
                 told = True
         if told:
             async with self.changed:
@@ -386,7 +366,7 @@ class Service:
             self.problems["store"] = str(error)
             raise
         await self._look_at_clock()
-        now_ns = self._now_ns()
+        now_ns = self._clock.now_ns()
         over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
         if over and not self._renew_all:
             await self.do(Expired)
@@ -399,11 +379,12 @@ class Service:
             if self._began_ns is None:
                 self._began_ns = await loop.run_in_executor(self._disk, self.store.snapshot_ns)
             first_ns = self._began_ns
-            if first_ns is None or self._now_ns() - first_ns < self.rules.keep_log_s * 1e9:
+            now_ns = self._clock.now_ns()
+            if first_ns is None or now_ns - first_ns < self.rules.keep_log_s * 1e9:
                 return
 
             def event(now_ns: int) -> Event:
-                return self.ledger.snapshot(now_ns)
+                return self.ledger.snapshot(now_ns)  # it may be another ledger by then
 
             await self.do(event)
             self._began_ns, self._trimming = None, True
@@ -626,11 +607,13 @@ class Service:
         """Run a function of a module in the process that reads phases."""
         return await self._answers.run(function, *arguments, limit_s=self.rules.answer_limit_s)
 
-    async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[KeyChange]:
+    async def wait_for_change(
+        self, application: str, after: int, wait_s: float
+    ) -> list[models.Change]:
         """Return the changes of an application after a number; wait until there is one."""
         asked = self.ledger.application(application)
 
-        def found() -> list[KeyChange]:
+        def found() -> list[models.Change]:
             known = self.changes.get(application, ()) if self.is_here(asked) else ()
             return [change for change in known if change.number > after]
 

@@ -35,8 +35,7 @@ def host_numbers(fabric: Fabric, names: list[str]) -> list[int]:
             )
         if name not in known:
             raise Refused(
-                "unknown_host",
-                f"{fabric.name} has no host {name}{did_you_mean(name, list(known))}",
+                "unknown_host", f"{fabric.name} has no host {name}{did_you_mean(name, list(known))}"
             )
     return [known[name] for name in names]
 
@@ -123,9 +122,7 @@ def grant_without_paths(given: Given) -> models.Grant:
     """Return a grant without the list of its paths."""
     granted = given.granted
     return models.Grant(
-        application=granted.application, phase=granted.phase, alternative=granted.alternative,
-        generation=granted.generation, since_ns=granted.since_ns,
-        lease_s=granted.lease_ns / 1e9, until_ns=granted.until_ns,
+        **vars(granted), lease_s=granted.lease_ns / 1e9,
         contention=given.contention, base_contention=given.base_contention,
     )  # fmt: skip
 
@@ -160,13 +157,7 @@ def state_of(service: Service) -> models.State:
         fabric=service.fabric.name,
         hosts=service.fabric.num_hosts,
         applications=[application_answer(service, each) for each in ledger.applications.values()],
-        grants=[
-            models.GrantSummary(
-                application=each.application, phase=each.phase, alternative=each.alternative,
-                since_ns=each.since_ns, until_ns=each.until_ns,
-            )
-            for each in ledger.grants.values()
-        ],
+        grants=[models.GrantSummary(**vars(each)) for each in ledger.grants.values()],
         contention=keys,
         base_contention=base,
         meetings=meetings(service, on_base=False),
