@@ -75,3 +75,12 @@ def sent(workload: Workload, phase: str = "") -> np.ndarray:
 def collective_messages(workload: Workload) -> int:
     """Count the messages of collectives."""
     return int((workload.tag[workload.messages] < 0).sum())
+
+
+def same(one: Workload, other: Workload) -> bool:
+    """Return whether two workloads have equal operations; names and phases are ignored."""
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in one.__dataclass_fields__
+        if name != "phase" and isinstance(getattr(one, name), np.ndarray)
+    )

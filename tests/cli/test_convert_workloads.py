@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.workload_runs import same
 
 from weft.cli import main
 from weft.workload.formats import read_workload
 from weft.workload.load import load_workload
-from weft.workload.workload import same
 
 PING = "0 init\n0 compute 5\n0 send 1 3 100\n1 init\n1 recv 0 3 100\n"
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.workload_runs import finish_times
+from tests.workload_runs import finish_times, same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload
 from weft.workload.apps import application, application_workload
-from weft.workload.workload import same
 
 NAMES = application.names()
 COUNTS = [2, 3, 4, 7, 8, 16, 27, 36]

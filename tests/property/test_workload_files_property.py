@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.workload_runs import same
 
 from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.formats.goal import read as read_goal
 from weft.workload.formats.goal import write as write_goal
 from weft.workload.formats.tit import read as read_tit
-from weft.workload.workload import same
 
 #: Replacements: words of the file formats, and texts that occur in no file.
 PIECES = [*"\n {}:é", "//", "/*", "*/", "-1", "0", "9" * 25, "requires", ""]

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tests.workload_runs import finish_times
+from tests.workload_runs import finish_times, same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload, pattern, traffic
 from weft.workload.apps import application_workload as app
 from weft.workload.apps import pattern_workload
 from weft.workload.sources import open_loop
-from weft.workload.workload import same
 
 
 def flows(workload: Workload, phase: str) -> list[tuple[int, int, int]]:

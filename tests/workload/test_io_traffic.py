@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.workload_runs import same
 
 import weft
 from weft.core.errors import InputError, NotApplicable
@@ -17,7 +18,6 @@ from weft.workload.apps import application_workload as app
 from weft.workload.jobs import Job, combine
 from weft.workload.matching import check_order, match_messages
 from weft.workload.sources import OpenLoop, open_loop, open_loop_jobs, transfers
-from weft.workload.workload import same
 
 TREE = "xgft:2;4,4;1,4"
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.workload_runs import same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.load import fabric as load
 from weft.workload import Kind, Workload, WorkloadBuilder
 from weft.workload.jobs import Job, combine
-from weft.workload.workload import same
 
 TREE = load("xgft:2;4,4;1,4")
 

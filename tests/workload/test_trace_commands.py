@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from tests.work import lines_run
+from tests.workload_runs import same
 
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.formats import read_workload, write_workload
 from weft.workload.trace import TraceError, dense_text, trace_workload
-from weft.workload.workload import same
 
 PIPELINE = (Path(__file__).parents[2] / "examples" / "pipeline.trace").read_text()
 

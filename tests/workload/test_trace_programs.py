@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.workload_runs import same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, Workload, WorkloadBuilder
@@ -27,7 +28,6 @@ from weft.workload.trace.keywords import (
     OPTIONS,
     SCOPE_FUNCTIONS,
 )
-from weft.workload.workload import same
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.trace"))
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.workload_runs import same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import convert
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload import Kind, Workload, WorkloadBuilder, load_workload
-from weft.workload.workload import same
 
 
 def waits_for(workload: Workload, op: int) -> list[int]:

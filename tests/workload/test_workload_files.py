@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.workload_runs import same
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload import Kind, WorkloadBuilder
@@ -21,7 +22,6 @@ from weft.workload.formats import (
 )
 from weft.workload.formats.goal import read as read_goal
 from weft.workload.formats.goal import write as write_goal
-from weft.workload.workload import same
 
 DOCS = Path(__file__).parents[2] / "docs" / "workload-files.md"
 PAIR = "num_ranks 2\nrank 0 {\n%s\n}\nrank 1 {\n%s\n}\n"

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.workload_runs import same
 
 from weft.core.errors import InputError
 from weft.workload import Kind, WorkloadBuilder
-from weft.workload.workload import same
 
 
 def test_one_call_equals_single_calls() -> None:

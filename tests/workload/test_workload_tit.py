@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.workload_runs import same
 
 from weft.core.errors import InputError
 from weft.workload import Kind, Workload, WorkloadBuilder
@@ -14,7 +15,6 @@ from weft.workload.collectives import collective_on
 from weft.workload.formats import read_workload
 from weft.workload.formats.tit import TYPE_BYTES
 from weft.workload.formats.tit import read as read_tit
-from weft.workload.workload import same
 
 
 def trace(*programs: str, **options: object) -> Workload:

@@ -56,6 +56,9 @@ class FabricBuilder:
         self._names: list[str] = []
         self._blocks: list[dict[str, NDArray[Any]]] = []
         self._cables: list[dict[str, NDArray[Any]]] = []
+        # Blocks without nodes and cables, so that there are columns of the right types.
+        self.switches([])
+        self.connect([], [])
 
     def switches(
         self,
@@ -193,35 +196,30 @@ class FabricBuilder:
 
     def parts(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Parts:
         """Return the nodes and cables added so far, with a port assigned to each cable end."""
-        nodes = _stack(self._blocks, ("kind", "forwards", "ports", "level", "coordinates"))
-        cables = _stack(
-            self._cables,
-            ("a_node", "a_port", "b_node", "b_port", "rate_gbps", "rate_code", "length_m"),
-        )
+        nodes, cables = _stack(self._blocks), _stack(self._cables)
         count = len(self._names)
         a_port, b_port = _free_ports(cables)
         used = np.zeros(count, dtype=np.int32)
         np.maximum.at(used, cables["a_node"], a_port)
         np.maximum.at(used, cables["b_node"], b_port)
         ports = np.where(nodes["ports"] > 0, nodes["ports"], np.maximum(used, 1)).astype(np.int32)
-        length = cables["length_m"].astype(np.float64)
         return Parts(
             name=self.name,
-            kind=nodes["kind"].astype(np.uint8),
+            kind=nodes["kind"],
             names=list(self._names),
             ports=ports,
-            a_node=cables["a_node"].astype(np.int32),
+            a_node=cables["a_node"],
             a_port=a_port,
-            b_node=cables["b_node"].astype(np.int32),
+            b_node=cables["b_node"],
             b_port=b_port,
-            rate_gbps=cables["rate_gbps"].astype(np.float64),
-            rate_code=cables["rate_code"].astype(np.uint8),
-            length_m=length,
-            latency_ns=cable_latency_ns(length),
+            rate_gbps=cables["rate_gbps"],
+            rate_code=cables["rate_code"],
+            length_m=cables["length_m"],
+            latency_ns=cable_latency_ns(cables["length_m"]),
             guid=default_guids(nodes["kind"], ports),
-            forwards=nodes["forwards"].astype(bool),
-            level=nodes["level"].astype(np.int8),
-            coordinates=nodes["coordinates"].astype(np.int32).reshape(count, self._dimensions),
+            forwards=nodes["forwards"],
+            level=nodes["level"],
+            coordinates=nodes["coordinates"],
             descriptions=list(self._names),
             system_guid=np.zeros(count, dtype=np.uint64),
             vendor_id=np.zeros(count, dtype=np.uint32),
@@ -247,10 +245,8 @@ def rates_text(fabric: Fabric) -> str:
     return ", ".join(f"{count:,} × {text}" for text, count in sorted(counts.items())) or "none"
 
 
-def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    if not blocks:
-        return {key: np.zeros(0, dtype=np.int32) for key in keys}
-    return {key: np.concatenate([block[key] for block in blocks]) for key in keys}
+def _stack(blocks: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {key: np.concatenate([block[key] for block in blocks]) for key in blocks[0]}
 
 
 def _free_ports(cables: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,17 +178,3 @@ class Workload(FrozenArrays):
             f"Workload({self.name!r}: {self.num_ranks} ranks, {self.num_ops} operations, "
             f"{len(self.messages)} messages)"
         )
-
-
-def same(one: Workload, other: Workload) -> bool:
-    """Return whether two workloads have equal operations; names and phases are ignored."""
-
-    def arrays(workload: Workload) -> dict[str, Any]:
-        return {
-            key: value
-            for key, value in vars(workload).items()
-            if isinstance(value, np.ndarray) and key in workload.__dataclass_fields__
-        }
-
-    ours, theirs = arrays(one), arrays(other)
-    return all(np.array_equal(ours[key], theirs[key]) for key in ours if key != "phase")

@@ -157,13 +157,12 @@ class RecordWriter:
             else:
                 for port in range(1, base[node + 1] - base[node] + 1):
                     self.guids[node, port] = slot_guid[base[node] + port - 1]
-        self._lids: dict[tuple[int, int], tuple[int, int]] = {}
         ends = [
             *zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True),
             *((switch, 0) for switch in range(fabric.num_switches)),
         ]
-        for end, lid, lmc in zip(ends, fabric.lid.tolist(), fabric.lmc.tolist(), strict=True):
-            self._lids[end] = lid, lmc
+        lids = zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)
+        self._lids: dict[tuple[int, int], tuple[int, int]] = dict(zip(ends, lids, strict=True))
         self._base, self._kinds = base, kinds
         self._links = fabric.port_link.tolist()
         self._to = fabric.link_to.tolist()

@@ -173,10 +173,9 @@ def _counts_from(
     for reach, mask in enumerate(masks):
         chosen = ends.reach[sources] == reach
         np.bitwise_or.at(mask, word[chosen], bit[chosen])
-    joined = np.flatnonzero(np.diff(offset))
     level = 0
     while front.any():
-        new = _any_row(front, ends) & ~done
+        new = _any(front[ends.row], ends.offset) & ~done
         done |= new
         if level + 3 > len(counts):
             counts = np.concatenate((counts, np.zeros(len(counts), dtype=np.int64)))
@@ -184,22 +183,19 @@ def _counts_from(
             pairs = _pairs(new & mask, ends, sources)
             for there in range(2):
                 counts[level + reach + there] += pairs[ends.reach == there].sum()
-        spread = np.zeros_like(front)
-        if len(joined):
-            spread[joined] = np.bitwise_or.reduceat(front[neighbour], offset[joined], axis=0)
-        front = spread & ~seen
+        front = _any(front[neighbour], offset) & ~seen
         seen |= front
         level += 1
     return counts
 
 
-def _any_row(front: NDArray[np.uint64], ends: _Ends) -> NDArray[np.uint64]:
-    """Return the bits that are set at any row of each group, uint64 [groups, words]."""
-    bits = np.zeros((ends.num_groups, front.shape[1]), dtype=np.uint64)
-    joined = np.flatnonzero(np.diff(ends.offset))
+def _any(bits: NDArray[np.uint64], offset: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the bits that any line of each group has; group g is lines offset[g]:offset[g + 1]."""
+    result = np.zeros((len(offset) - 1, bits.shape[1]), dtype=np.uint64)
+    joined = np.flatnonzero(np.diff(offset))
     if len(joined):
-        bits[joined] = np.bitwise_or.reduceat(front[ends.row], ends.offset[joined], axis=0)
-    return bits
+        result[joined] = np.bitwise_or.reduceat(bits, offset[joined], axis=0)
+    return result
 
 
 def _pairs(bits: NDArray[np.uint64], ends: _Ends, sources: NDArray[np.int64]) -> NDArray[np.int64]:

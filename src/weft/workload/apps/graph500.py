@@ -21,7 +21,7 @@ from weft.workload.apps.application_registry import (
     generator,
     need,
 )
-from weft.workload.apps.grids import near_cube, process_grid
+from weft.workload.apps.grids import rows_and_columns
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.workload import Workload
@@ -142,8 +142,7 @@ def graph500(
             f"{num_ranks} ranks are too many for 1d, which counts edges between all pairs of them; "
             f"at most {_MAX_RANKS_1D:,} are possible"
         )
-    near = near_cube(num_ranks, 2)
-    rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
+    rows, columns = rows_and_columns(num_ranks, grid)
     check_size(2 * EDGE_FACTOR * edge << scale)
     random = generator(seed)
     graph = KroneckerGraph(min(scale, drawn), random)
@@ -161,22 +160,18 @@ def graph500(
             prefix = f"search {search + 1}, " if searches > 1 else ""
             builder.phase(f"{prefix}level {level}")
             if partition == "1d":
-                sizes, work = _sent_1d(source, target, num_ranks)
+                pairs = np.bincount(
+                    source % num_ranks * num_ranks + target % num_ranks, minlength=num_ranks**2
+                )
+                sizes = pairs.reshape(num_ranks, num_ranks)
                 messages += int(np.count_nonzero(sizes))
                 check_messages(num_ranks, messages)
-                _calculate(builder, work * factor, edge_time)
+                _calculate(builder, sizes.sum(axis=1) * factor, edge_time)
                 alltoallv(builder, all_ranks(builder)[None], sizes[None] * (factor * edge))
             else:
                 _level_2d(builder, source, target, (rows, columns), factor, edge, edge_time)
             allreduce(builder, _COUNT_BYTES)
     return builder.build()
-
-
-def _sent_1d(source: Ints, target: Ints, ranks: int) -> tuple[Ints, Ints]:
-    """Return the number of edges between ranks, int64 [senders, receivers], and sums per sender."""
-    pairs = np.bincount(source % ranks * ranks + target % ranks, minlength=ranks * ranks)
-    sizes = pairs.reshape(ranks, ranks)
-    return sizes, sizes.sum(axis=1)
 
 
 def _level_2d(

@@ -67,6 +67,11 @@ def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) 
     return dims
 
 
+def rows_and_columns(num_ranks: int, grid: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the given grid, or the grid nearest to a square that has no more rows than columns."""
+    return process_grid(num_ranks, grid, 2) if grid else near_cube(num_ranks, 2)[::-1]
+
+
 def coordinates_of_ranks(dims: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the coordinates of each rank, int64 [dimensions, ranks]."""
     ranks = np.arange(prod(dims), dtype=np.int64)

@@ -15,7 +15,7 @@ from weft.workload.apps.application_registry import (
     check_size,
     numbered,
 )
-from weft.workload.apps.grids import near_cube, process_grid
+from weft.workload.apps.grids import rows_and_columns
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Workload
 
@@ -52,8 +52,7 @@ def ptrans(
         Number of transposes, each a phase after a barrier.
     """
     at_least(1, order=order, block=block, repetitions=repetitions)
-    near = near_cube(num_ranks, 2)
-    rows, columns = process_grid(num_ranks, grid, 2) if grid else (near[1], near[0])
+    rows, columns = rows_and_columns(num_ranks, grid)
     common, multiple = gcd(rows, columns), lcm(rows, columns)
     check_messages(num_ranks, num_ranks * repetitions * multiple // common)
     blocks = -(-order // block)

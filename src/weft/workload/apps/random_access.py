@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.core.units import Bytes, Nanoseconds
@@ -125,8 +124,7 @@ def _buckets(
     taken = np.zeros(num_ranks, dtype=np.int64)
     done = np.zeros(num_ranks, dtype=np.int64)
     room = np.full(num_ranks, look_ahead, dtype=np.int64)
-    steps: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]
-    steps = []
+    steps = [(np.zeros(0, dtype=np.int64),) * 4]
     ranks = all_ranks(builder)
     while True:
         more = np.minimum(room, total - taken)
@@ -150,10 +148,7 @@ def _buckets(
         waiting[sender, ahead[active]] = 0
         room = np.where(active, size, 0)
         done = np.where(active, now, done)
-    sender, receiver, size, fresh = (
-        np.concatenate([step[column] for step in steps]) if steps else np.zeros(0, dtype=np.int64)
-        for column in range(4)
-    )
+    sender, receiver, size, fresh = (np.concatenate(column) for column in zip(*steps, strict=True))
     # The calculation before each message makes the updates since the previous message.
     both = np.repeat(sender, 2)
     is_put = np.arange(len(both)) % 2 == 1

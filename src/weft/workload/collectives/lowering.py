@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -203,21 +204,21 @@ def algorithms(name: str) -> list[str]:
     ]
 
 
-def _repeated(
-    size: Bytes | None = None,
-    algorithm: str | None = None,
-    count: int = 1,
-    root: int = 0,
-    compute: Nanoseconds = 0.0,
-    reduce_ns_per_byte: float = 0.0,
-    spread: float = 0.0,
-    seed: int = 0,
-) -> None:
-    """Declare as parameters the options that every collective has as a workload."""
+@dataclass(frozen=True)
+class _Repeated:
+    """Options that every collective has as a workload."""
+
+    size: Bytes | None = None
+    algorithm: str | None = None
+    count: int = 1
+    root: int = 0
+    compute: Nanoseconds = 0.0
+    reduce_ns_per_byte: float = 0.0
+    spread: float = 0.0
+    seed: int = 0
 
 
-_OPTIONS = get_type_hints(_repeated, include_extras=True)
-_OPTIONS.pop("return")
+_OPTIONS = get_type_hints(_Repeated, include_extras=True)
 
 
 def collective_workload(spec: str, num_ranks: int) -> Workload:
@@ -241,29 +242,27 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
         If a name or an option is unknown, or a value is invalid.
     """
     kind, chosen, common, given = _options(spec)
-    size, count = common.get("size"), common.get("count", 1)
-    spread, seed = common.get("spread", 0.0), common.get("seed", 0)
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(common.seed)
     builder = WorkloadBuilder(num_ranks, name=spec)
     ranks = np.arange(num_ranks)
-    for repetition in range(count):
-        if repetition == 1 and builder.num_ops * count > MAX_OPS:
+    for repetition in range(common.count):
+        if repetition == 1 and builder.num_ops * common.count > MAX_OPS:
             raise InputError(
-                f"{spec}: {count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
+                f"{spec}: {common.count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
             )
-        if common.get("compute"):
-            builder.calc(ranks, common["compute"])
-        sizes: Any = size or 0
-        if spread:
+        if common.compute:
+            builder.calc(ranks, common.compute)
+        sizes: Any = common.size or 0
+        if spread := common.spread:
             shape = (num_ranks, num_ranks) if kind.sizes is Sizes.PAIR else num_ranks
             sizes = draw.integers(
                 round(sizes * (1 - spread)), round(sizes * (1 + spread)), shape, endpoint=True
             )
         collective_on(
-            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.get("root", 0),
-            reduce_ns_per_byte=common.get("reduce_ns_per_byte", 0.0), **given,
+            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.root,
+            reduce_ns_per_byte=common.reduce_ns_per_byte, **given,
         )  # fmt: skip
-    if size == 0:
+    if common.size == 0:
         builder.notes.append(f"{kind.name} of 0 bytes sends nothing, as in MPICH")
     return builder.build()
 
@@ -283,33 +282,33 @@ def check_collective(spec: str) -> None:
         raise InputError(f"{spec}: no algorithm of {kind.name} has an option {name!r}")
 
 
-def _options(spec: str) -> tuple[Collective, str | None, dict[str, Any], dict[str, Any]]:
+def _options(spec: str) -> tuple[Collective, str | None, _Repeated, dict[str, Any]]:
     """Return the collective of a spec, its algorithm, the common options, and the others."""
     entry, given = collective.parse(spec)
     kind = COLLECTIVES[entry.facts["collective"]]
-    common = {
-        key: convert(given.pop(key), hint, f"{spec}: {key}")
-        for key, hint in _OPTIONS.items()
-        if key in given
-    }
+    common = _Repeated(
+        **{
+            key: convert(given.pop(key), hint, f"{spec}: {key}")
+            for key, hint in _OPTIONS.items()
+            if key in given
+        }
+    )
     named = spec.partition(":")[0].strip() == entry.name
-    if named and common.get("algorithm", entry.facts["algorithm"]) != entry.facts["algorithm"]:
+    if named and common.algorithm not in (None, entry.facts["algorithm"]):
         raise InputError(f"{spec}: {entry.name} names the algorithm already")
-    chosen = entry.facts["algorithm"] if named else common.get("algorithm")
-    size, count = common.get("size"), common.get("count", 1)
-    if size is None and kind.sizes is not Sizes.NONE:
+    chosen = entry.facts["algorithm"] if named else common.algorithm
+    if common.size is None and kind.sizes is not Sizes.NONE:
         typos = [f"; it has no option {key!r}" for key in given if did_you_mean(key, ["size"])]
         raise InputError(
             f"{spec}: {kind.name} needs size, the {kind.sizes.value}{''.join(typos[:1])}"
         )
-    if count < 1:
-        raise InputError(f"{spec}: count is {count}; expected 1 or more")
-    spread, seed = common.get("spread", 0.0), common.get("seed", 0)
-    if not 0 <= spread <= 1:
-        raise InputError(f"{spec}: spread is {spread}; expected 0 to 1")
-    if spread and not kind.uneven:
+    if common.count < 1:
+        raise InputError(f"{spec}: count is {common.count}; expected 1 or more")
+    if not 0 <= common.spread <= 1:
+        raise InputError(f"{spec}: spread is {common.spread}; expected 0 to 1")
+    if common.spread and not kind.uneven:
         raise InputError(f"{spec}: the blocks of {kind.name} have equal sizes; spread must be 0")
-    whole_number(seed, f"{spec}: seed")
+    whole_number(common.seed, f"{spec}: seed")
     return kind, chosen, common, given
 
 

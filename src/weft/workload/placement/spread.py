@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
-from weft.kernels.routing.distances import bfs_many
 from weft.workload.placement.leaves import leaf_nodes
 from weft.workload.placement.placement_registry import PlacementRequest, placement
 
@@ -87,7 +86,7 @@ def apart(request: PlacementRequest) -> NDArray[np.int32]:
     nearest = np.full(len(hosts), np.iinfo(np.int64).max)
     total = np.zeros(len(hosts), dtype=np.int64)
     for step in range(used - 1):
-        hops = _hops(request.fabric, rows[chosen[step], None])[0, rows].astype(np.int64)
+        hops = request.fabric.graph.hops(rows[chosen[step], None])[0, rows].astype(np.int64)
         nearest = np.minimum(nearest, hops)
         nearest[chosen[step]] = -1
         total += hops
@@ -99,18 +98,11 @@ def apart(request: PlacementRequest) -> NDArray[np.int32]:
 def _mean_hops(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return the mean hops from the leaf switch of each host to those of all, float64 [hosts]."""
     rows, which, count = np.unique(_rows(fabric, hosts), return_inverse=True, return_counts=True)
-    mean: NDArray[np.float64] = count @ _hops(fabric, rows)[:, rows].astype(np.int64) / len(hosts)
+    hops = fabric.graph.hops(rows)[:, rows].astype(np.int64)
+    mean: NDArray[np.float64] = count @ hops / len(hosts)
     return mean[which]
 
 
 def _rows(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
     rows: NDArray[np.int32] = fabric.graph.destination_row[fabric.host_endpoint[hosts]]
     return rows
-
-
-def _hops(fabric: Fabric, rows: NDArray[np.int32]) -> NDArray[np.uint16]:
-    """Return the hops from these rows to all rows, uint16 [len(rows), rows]."""
-    graph = fabric.graph
-    hops = np.zeros((len(rows), graph.num_rows), dtype=np.uint16)
-    bfs_many(graph.edge_offset, graph.edge_row, rows, hops)
-    return hops

@@ -39,10 +39,9 @@ FUNCTIONS = {
     "xor": 2,
     "choose": 3,
 }
-#: Functions of a scope; the name of an axis is also a function: ``x(grid)``.
+#: Names that always have a value, as do the axes of a grid. They are also functions of a scope, as
+#: are the axes: ``x(grid)``.
 SCOPE_FUNCTIONS = ("rank", "size")
-#: Names that always have a value, as do the axes of a grid.
-BUILT_IN = ("rank", "size")
 #: Name of the destination rank in the size expression of ALLTOALLV.
 PEER = "peer"
 
@@ -56,5 +55,5 @@ def reserved(name: str) -> bool:
         name.upper() in OPTIONS
         or name.upper() in ("END", "ELSE", "ELIF")
         or name in FUNCTIONS
-        or name in (*BUILT_IN, PEER, "at", "dim")
+        or name in (*SCOPE_FUNCTIONS, PEER, "at", "dim")
     )

@@ -22,12 +22,12 @@ from weft.workload.trace.dense_reader import read_dense
 from weft.workload.trace.errors import NOWHERE, FilePosition, TraceError
 from weft.workload.trace.operations import Operations
 from weft.workload.trace.parser import parse, parse_value
-from weft.workload.trace.quantities import PLAIN
 from weft.workload.trace.scopes import Ints, Scope, world_scope
 from weft.workload.trace.values import (
     Context,
     Value,
     Variable,
+    common_unit,
     condition,
     evaluate,
     integer,
@@ -313,14 +313,13 @@ class _Lowering:
         if old is None:
             data = np.zeros(self.num_ranks, dtype=assigned.dtype)
         else:
-            if old.value.is_truth != value.is_truth or {old.value.unit, value.unit} - {""} not in (
-                set(), {old.value.unit}, {value.unit},
-            ):  # fmt: skip
+            unit = common_unit(old.value, value)
+            if old.value.is_truth != value.is_truth or unit is None:
                 raise InputError(f"{name} has another type or unit on other ranks")
             dtype = np.result_type(np.asarray(old.value.data).dtype, assigned.dtype)
             data = np.broadcast_to(np.asarray(old.value.data), self.num_ranks).astype(dtype)
             known = np.ones_like(known) if old.known is None else old.known.copy()
-            value = Value(value.data, value.unit or old.value.unit)
+            value = Value(value.data, unit)
         data[ranks] = value.data
         known[ranks] = True
         self.variables[name] = Variable(Value(data, value.unit), None if known.all() else known)
@@ -347,7 +346,7 @@ def _parameter(name: str, given: str | float, default: Value) -> Value:
         value = evaluate(expression, no_ranks)
     except TraceError as error:
         raise InputError(f"parameter {name}={given}: {error.reason}") from None
-    units = {value.unit, default.unit} - {PLAIN}
-    if value.is_truth != default.is_truth or len(units) > 1:
+    unit = common_unit(value, default)
+    if value.is_truth != default.is_truth or unit is None:
         raise InputError(f"parameter {name}={given} must have the type and unit of its default")
-    return Value(value.data, units.pop() if units else PLAIN)
+    return Value(value.data, unit)

@@ -77,12 +77,9 @@ class Operations:
         """Call a builder's method for the ranks of each phase; return handles in rank order."""
         handles = np.full(len(ranks), NONE, dtype=np.int64)
         for part in self._parts(ranks):
-            if isinstance(part, slice):
-                part_handles = method(ranks, *arguments, **options)
-            else:
-                sliced = [_sliced(value, part) for value in arguments]
-                part_options = {key: _sliced(value, part) for key, value in options.items()}
-                part_handles = method(ranks[part], *sliced, **part_options)
+            sliced = [_sliced(value, part) for value in arguments]
+            part_options = {key: _sliced(value, part) for key, value in options.items()}
+            part_handles = method(ranks[part], *sliced, **part_options)
             if part_handles is not None:
                 handles[part] = part_handles
         return handles

@@ -163,6 +163,12 @@ def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: s
     return int(value)
 
 
+def common_unit(*values: Value) -> str | None:
+    """Return the unit of values, some of which may be plain numbers; None if units differ."""
+    units = {value.unit for value in values} - {PLAIN} or {PLAIN}
+    return units.pop() if len(units) == 1 else None
+
+
 def _fits(value: Value, what: str, unit: str, at: FilePosition) -> None:
     if value.unit not in (PLAIN, unit):
         raise TraceError(f"{what} is {_WHAT[unit]}, not {_WHAT[value.unit]}", at)
@@ -357,14 +363,14 @@ def _choose(
         for mask, node in ((truth, one), (~truth, other))
         if mask.any()
     ]
-    units = {value.unit for _, value in parts} - {PLAIN}
-    if len(units) > 1 or len({value.is_truth for _, value in parts}) > 1:
+    unit = common_unit(*(value for _, value in parts))
+    if unit is None or len({value.is_truth for _, value in parts}) > 1:
         raise TraceError("choose(…) takes two values of the same type and unit", at)
     kind = np.result_type(*(np.asarray(value.data).dtype for _, value in parts))
     result = np.empty(len(context.ranks), dtype=kind)
     for mask, value in parts:
         result[mask] = value.data
-    return Value(result, units.pop() if units else PLAIN)
+    return Value(result, unit)
 
 
 # -- functions -------------------------------------------------------------------------------------
@@ -381,10 +387,9 @@ def _call(node: nodes.Call, context: Context) -> Value:
     if name == "dim" and isinstance(first, nodes.Name):
         return Value(context.scope.dims[context.scope.axes.index(first.name)])
     values = [number(argument, context) for argument in arguments]
-    units = {value.unit for value in values} - {PLAIN}
-    if len(units) > 1:
+    unit = common_unit(*values)
+    if unit is None:
         raise TraceError(f"{name}(…) takes values of the same unit", node.at)
-    unit = units.pop() if units else PLAIN
     data = [value.data for value in values]
     if name in ("min", "max"):
         return Value(_extreme(name, data), unit)
