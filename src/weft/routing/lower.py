@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.lower import colour_paths, extend_rows
-from weft.routing.engine_registry import (
-    destination_ports,
-    empty_table,
-    fill_balanced,
-    provenance,
-)
+from weft.routing.engine_registry import destination_ports, empty_table, fill_balanced, provenance
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import PathRoutes, TableRoutes
 

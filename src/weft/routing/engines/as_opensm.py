@@ -7,13 +7,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
-from weft.routing.engine_registry import (
-    PASSES,
-    empty_table,
-    fill_counted,
-    provenance,
-    row_adapters,
-)
+from weft.routing.engine_registry import PASSES, empty_table, fill_counted, provenance, row_adapters
 from weft.routing.routes import TableRoutes
 
 #: A root has more than the first share of the adapters at one distance, and at most the second

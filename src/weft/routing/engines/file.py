@@ -16,11 +16,7 @@ from weft.routing.routes import Routes, TableRoutes
 
 @engine("file", deadlock_free=False, lmc=False, needs="lfts_file")
 def file(
-    fabric: Fabric,
-    *,
-    lfts_file: str = "",
-    lid_matrix_dump_file: str = "",
-    lmc: int | None = None,
+    fabric: Fabric, *, lfts_file: str = "", lid_matrix_dump_file: str = "", lmc: int | None = None
 ) -> Routes:
     """Read forwarding tables from a dump of OpenSM, ibroute or dump_fts.
 

@@ -433,13 +433,7 @@ def _jobs(
     main[len(row) - len(own) :] = 0
     credit = np.zeros(len(row), dtype=np.int32)
     credit[compute.size : compute.size + len(others)] = max_reverse_hops * tree.is_io[others]
-    return (
-        destination.astype(np.int32),
-        row.astype(np.int32),
-        port.astype(np.int32),
-        main,
-        credit,
-    )
+    return (destination.astype(np.int32), row.astype(np.int32), port.astype(np.int32), main, credit)
 
 
 def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:

@@ -24,12 +24,7 @@ from weft.routing.engine_registry import (
     sending_rows,
     worst_load,
 )
-from weft.routing.lane_assignment import (
-    MOST_LANES,
-    TablePaths,
-    check_vls,
-    refuse_lanes,
-)
+from weft.routing.lane_assignment import MOST_LANES, TablePaths, check_vls, refuse_lanes
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import TableRoutes, VirtualLanes
 

@@ -9,12 +9,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import MOST_HOPS, ranked_tables
-from weft.routing.engine_registry import (
-    empty_table,
-    opensm_targets,
-    row_system,
-    sending_rows,
-)
+from weft.routing.engine_registry import empty_table, opensm_targets, row_system, sending_rows
 
 
 def fill_ranked(

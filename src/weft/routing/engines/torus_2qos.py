@@ -118,10 +118,7 @@ def torus_2qos(
             f"assigned to {lanes} lanes one by one"
         )
         return replace(
-            first,
-            sl=sl,
-            lanes=VirtualLanes.uniform(range(lanes)),
-            notes=(*first.notes, note),
+            first, sl=sl, lanes=VirtualLanes.uniform(range(lanes)), notes=(*first.notes, note)
         )
     what = " and ".join(torus.text() for torus in tori if torus.radix)
     raise NotApplicable(f"paths around the missing parts of the {what} can deadlock: {reason}")
@@ -377,11 +374,7 @@ def _target_order(
 
 
 def _lanes(
-    fabric: Fabric,
-    dimension: NDArray[np.int16],
-    bit: NDArray[np.int16],
-    turns: bool,
-    levels: bool,
+    fabric: Fabric, dimension: NDArray[np.int16], bit: NDArray[np.int16], turns: bool, levels: bool
 ) -> VirtualLanes:
     """Return the SL-to-VL table of each (row, input port, output port).
 

@@ -283,10 +283,7 @@ def _joints(fabric: Fabric, line: NDArray[np.int32]) -> Joints:
 
 
 def _dimensions(
-    fabric: Fabric,
-    line: NDArray[np.int32],
-    first_of_line: NDArray[np.int64],
-    joints: Joints,
+    fabric: Fabric, line: NDArray[np.int32], first_of_line: NDArray[np.int64], joints: Joints
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return the dimension of each line, numbered from the largest, and whether it is certain."""
     router, of_line, _ = joints
@@ -321,9 +318,7 @@ def _dimensions(
 
 
 def _merge_groups(
-    group: NDArray[np.int32],
-    clash: NDArray[np.bool_],
-    joints: Joints,
+    group: NDArray[np.int32], clash: NDArray[np.bool_], joints: Joints
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Assign a dimension to every group of parallel lines, largest group first.
 
@@ -388,10 +383,7 @@ def _merge_groups(
 
 
 def _planes(
-    dimension: NDArray[np.int32],
-    joints: Joints,
-    routers: NDArray[np.int32],
-    dimensions: int,
+    dimension: NDArray[np.int32], joints: Joints, routers: NDArray[np.int32], dimensions: int
 ) -> NDArray[np.int32]:
     """Return each router's component if the lines of each dimension are removed.
 

@@ -434,12 +434,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
             if not routes.direct:
                 hops = _sum(hops, np.concatenate((np.zeros(cables), links)))
                 detours = _sum(detours, extra)
-    return {
-        **counts,
-        "hops": _trimmed(hops),
-        "detours": _trimmed(detours),
-        "round_hops": longest,
-    }
+    return {**counts, "hops": _trimmed(hops), "detours": _trimmed(detours), "round_hops": longest}
 
 
 def _sum(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
