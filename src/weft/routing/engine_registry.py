@@ -15,7 +15,7 @@ checked by `weft.routing.validation.validate`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -329,8 +329,3 @@ def fill(
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
     else:
         fill_counted(fabric, table, lmc)
-
-
-def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:
-    """Return the fields of `Routes` that every engine fills."""
-    return {"engine": name, "fabric_digest": fabric.digest, **extra}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.lower import colour_paths, extend_rows
-from weft.routing.engine_registry import destination_ports, empty_table, fill_balanced, provenance
+from weft.routing.engine_registry import destination_ports, empty_table, fill_balanced
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import PathRoutes, TableRoutes
 
@@ -81,7 +81,10 @@ def lower(
         # Entries that no path uses get the lowest service level in use.
         sl[sl == 255] = levels.min(initial=15)
     lowered = TableRoutes(
-        **provenance(fabric, routes.engine, notes=routes.notes, options=routes.options),
+        routes.engine,
+        fabric.digest,
+        notes=routes.notes,
+        options=routes.options,
         table=table,
         lmc=lmc,
         sl=sl if routes.sl.ndim else routes.sl,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
-from weft.routing.engine_registry import PASSES, empty_table, fill_counted, provenance, row_adapters
+from weft.routing.engine_registry import PASSES, empty_table, fill_counted, row_adapters
 from weft.routing.routes import TableRoutes
 
 #: A root has more than the first share of the adapters at one distance, and at most the second
@@ -54,7 +54,9 @@ def fall_back(
     fill_counted(fabric, table, lmc, behind)
     refusal = engine, f"{reason}; OpenSM falls back to minhop"
     return TableRoutes(
-        **provenance(fabric, "minhop", refusals=(refusal,)),
+        "minhop",
+        fabric.digest,
+        refusals=(refusal,),
         table=table,
         lmc=lmc,
         options={"balance": "opensm", "lmc": lmc, "passes": PASSES},

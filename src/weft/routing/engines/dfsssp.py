@@ -11,7 +11,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.dfsssp_lanes import dfsssp_lanes
 from weft.kernels.routing.distances import UNREACHED
-from weft.routing.engine_registry import PASSES, Balance, Passes, engine, provenance, row_adapters
+from weft.routing.engine_registry import PASSES, Balance, Passes, engine, row_adapters
 from weft.routing.engines.as_opensm import fall_back
 from weft.routing.engines.sssp import opensm_order, sssp_table, too_far
 from weft.routing.lane_assignment import assign_lanes, check_vls
@@ -73,7 +73,8 @@ def dfsssp(
         return _as_opensm(fabric, table, lmc, max_vls)
     sl, lanes = assign_lanes(fabric, table, lmc=lmc, max_vls=max_vls, management=management)
     return TableRoutes(
-        **provenance(fabric, "dfsssp"),
+        "dfsssp",
+        fabric.digest,
         table=table,
         lmc=lmc,
         sl=sl,
@@ -113,7 +114,8 @@ def _as_opensm(
     for offset in offsets[1:]:
         sl[:, of_switches + offset] = sl[:, of_switches]
     return TableRoutes(
-        **provenance(fabric, "dfsssp"),
+        "dfsssp",
+        fabric.digest,
         table=table,
         lmc=lmc,
         sl=sl,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.tables import dmodk_tables
-from weft.routing.engine_registry import empty_table, engine, fill_balanced, provenance
+from weft.routing.engine_registry import empty_table, engine, fill_balanced
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.structure.fat_tree import FatTree, find_fat_tree
@@ -50,9 +50,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     # Hosts have one endpoint each and are the first endpoints, so the table begins with their LIDs.
     assert lids[-1] == len(lids) - 1
     _fill(fabric, tree, table[: len(lids)], lmc)
-    return TableRoutes(
-        **provenance(fabric, "dmodk", notes=(_describe(tree),)), table=table, lmc=lmc
-    )
+    return TableRoutes("dmodk", fabric.digest, notes=(_describe(tree),), table=table, lmc=lmc)
 
 
 def _others(fabric: Fabric, tree: FatTree) -> NDArray[np.int64]:

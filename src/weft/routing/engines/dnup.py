@@ -15,7 +15,6 @@ from weft.routing.engine_registry import (
     empty_table,
     engine,
     fill_balanced,
-    provenance,
     row_adapters,
 )
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
@@ -74,7 +73,7 @@ def dnup(
         step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
         fill_ranked(fabric, table, step, lmc)
         notes = lost_pairs(fabric, table, step, lmc)
-        return TableRoutes(**provenance(fabric, "dnup", notes=notes), table=table, lmc=lmc)
+        return TableRoutes("dnup", fabric.digest, notes=notes, table=table, lmc=lmc)
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]
     order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
@@ -86,7 +85,7 @@ def dnup(
             f"{gaps} pairs of a switch and a host have no path that goes away from the leaf "
             f"switches only once, for example {example}; this engine is for trees"
         )
-    return TableRoutes(**provenance(fabric, "dnup"), table=table, lmc=lmc)
+    return TableRoutes("dnup", fabric.digest, table=table, lmc=lmc)
 
 
 def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:

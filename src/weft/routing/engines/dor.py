@@ -11,13 +11,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.kernels.routing.dor import dimension_tables, product_classes
-from weft.routing.engine_registry import (
-    destination_ports,
-    empty_table,
-    engine,
-    provenance,
-    row_adapters,
-)
+from weft.routing.engine_registry import destination_ports, empty_table, engine, row_adapters
 from weft.routing.opensm.guids import listed_nodes
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
@@ -83,7 +77,7 @@ def dor(
         graph.parts, key, _in_order(fabric, order), destination_ports(fabric), fabric.num_endpoints,
         lmc, int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
-    return TableRoutes(**provenance(fabric, "dor", notes=notes), table=table, lmc=lmc)
+    return TableRoutes("dor", fabric.digest, notes=notes, table=table, lmc=lmc)
 
 
 def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:

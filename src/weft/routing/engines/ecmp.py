@@ -10,7 +10,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.candidates import shortest_path_sets
 from weft.kernels.routing.distances import UNREACHED
-from weft.routing.engine_registry import engine, provenance, sending_rows
+from weft.routing.engine_registry import engine, sending_rows
 from weft.routing.engines.valiant import SetCollector
 from weft.routing.lane_assignment import check_vls
 from weft.routing.routes import CandidateRoutes, Routes
@@ -55,10 +55,7 @@ def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     targets = np.arange(graph.num_rows, dtype=np.int32)
     offset, edges = shortest_path_sets(graph.parts, targets, set_id)
     routes = CandidateRoutes(
-        **provenance(fabric, "ecmp", notes=(HOW_TAKEN,)),
-        set_id=set_id,
-        set_offset=offset,
-        set_edge=edges,
+        "ecmp", fabric.digest, notes=(HOW_TAKEN,), set_id=set_id, set_offset=offset, set_edge=edges
     )
     return _by_hops(fabric, routes, max_vls)
 

@@ -18,7 +18,6 @@ from weft.routing.engine_registry import (
     destination_ports,
     empty_table,
     engine,
-    provenance,
     row_adapters,
     sending_rows,
 )
@@ -123,7 +122,7 @@ def ftree(
                 "adapters are attached above the leaves: OpenSM orders the ports of their switches "
                 "by memory addresses, so that its tables may differ from these and between runs"
             )
-    routes = TableRoutes(**provenance(fabric, "ftree", notes=tuple(notes)), table=table)
+    routes = TableRoutes("ftree", fabric.digest, notes=tuple(notes), table=table)
     if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
         _refuse_credit_loops(fabric, routes)
     return routes

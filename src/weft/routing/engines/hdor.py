@@ -20,7 +20,6 @@ from weft.routing.engine_registry import (
     destinations_by_row,
     empty_table,
     engine,
-    provenance,
     row_sources,
 )
 from weft.routing.lane_assignment import TablePaths, check_vls, refuse_lanes
@@ -109,7 +108,7 @@ def hdor(
     if spread < lanes:
         notes.append(f"destinations are spread over {spread} lanes, not {lanes}")
     return TableRoutes(
-        **provenance(fabric, "hdor", notes=tuple(notes)),
+        "hdor", fabric.digest, notes=tuple(notes),
         table=table, sl=sl, lanes=VirtualLanes.uniform(range(int(sl.max(initial=0)) + 1)),
     )  # fmt: skip
 

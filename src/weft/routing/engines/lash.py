@@ -19,7 +19,6 @@ from weft.routing.engine_registry import (
     empty_table,
     engine,
     fill_balanced,
-    provenance,
     row_sources,
     sending_rows,
     worst_load,
@@ -85,7 +84,8 @@ def lash(
     attempts = [layers for layers in attempts if layers.used == fewest]
     best = min(attempts, key=lambda layers: worst_load(fabric, layers.table, lmc))
     return TableRoutes(
-        **provenance(fabric, "lash"),
+        "lash",
+        fabric.digest,
         table=best.table,
         lmc=lmc,
         sl=best.sl,

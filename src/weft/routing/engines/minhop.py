@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from weft.fabrics import Fabric
-from weft.routing.engine_registry import (
-    PASSES,
-    Balance,
-    Passes,
-    empty_table,
-    engine,
-    fill,
-    provenance,
-)
+from weft.routing.engine_registry import PASSES, Balance, Passes, empty_table, engine, fill
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 
@@ -42,4 +34,4 @@ def minhop(
     check_lmc(lmc)
     table = empty_table(fabric, lmc)
     fill(fabric, table, balance, lmc=lmc, passes=passes)
-    return TableRoutes(**provenance(fabric, "minhop"), table=table, lmc=lmc)
+    return TableRoutes("minhop", fabric.digest, table=table, lmc=lmc)

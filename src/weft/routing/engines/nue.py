@@ -23,7 +23,6 @@ from weft.routing.engine_registry import (
     edge_loads,
     empty_table,
     engine,
-    provenance,
     row_sources,
     sending_rows,
     worst_load,
@@ -132,7 +131,8 @@ def nue(
         rows = fabric.graph.destination_row
         sl = np.where(rows >= 0, best.lane[rows], 0).astype(np.uint8).repeat(1 << lmc)
     return TableRoutes(
-        **provenance(fabric, "nue"),
+        "nue",
+        fabric.digest,
         table=best.table,
         lmc=lmc,
         sl=sl,

@@ -9,14 +9,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.flows import read_flows
-from weft.routing.engine_registry import (
-    PASSES,
-    Passes,
-    empty_table,
-    engine,
-    fill_balanced,
-    provenance,
-)
+from weft.routing.engine_registry import PASSES, Passes, empty_table, engine, fill_balanced
 from weft.routing.lane_assignment import assign_lanes, check_vls
 from weft.routing.routes import TableRoutes, VirtualLanes
 
@@ -121,7 +114,7 @@ def sar_routes(
     fill_balanced(fabric, table, passes=passes, flows=flows)
     sl, lanes = assign_lanes(fabric, table, lmc=0, max_vls=max_vls, management=management)
     return TableRoutes(
-        **provenance(fabric, "sar"), table=table, sl=sl, lanes=VirtualLanes.uniform(range(lanes))
+        "sar", fabric.digest, table=table, sl=sl, lanes=VirtualLanes.uniform(range(lanes))
     )
 
 

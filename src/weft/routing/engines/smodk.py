@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.fabrics import Fabric
 from weft.kernels.routes.paths import reversed_paths
-from weft.routing.engine_registry import engine, provenance
+from weft.routing.engine_registry import engine
 from weft.routing.engines.dmodk import dmodk
 from weft.routing.engines.source import check_pairs
 from weft.routing.routes import PathRoutes, Routes, TableRoutes
@@ -48,7 +48,9 @@ def smodk(fabric: Fabric) -> Routes:
     reversed_paths(*tree, edge)
     pair = np.arange(hosts * hosts, dtype=np.int64)
     return PathRoutes(
-        **provenance(fabric, "smodk", notes=mirror.notes),
+        "smodk",
+        fabric.digest,
+        notes=mirror.notes,
         pair=pair[pair % (hosts + 1) != 0],
         offset=offset,
         edge=edge,

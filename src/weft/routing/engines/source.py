@@ -15,7 +15,7 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric
 from weft.fabrics.formats.host_words import host_number
 from weft.fabrics.formats.records import lines_of, shown
-from weft.routing.engine_registry import engine, provenance
+from weft.routing.engine_registry import engine
 from weft.routing.routes import PathRoutes, Routes
 
 #: Maximum number of pairs of endpoints for source routes: as many as 4,096 hosts have.
@@ -160,7 +160,8 @@ def source_routes(
     rank[order] = np.arange(len(pair))
     by_pair = np.argsort(rank[path_of[inner]], kind="stable")
     return PathRoutes(
-        **provenance(fabric, "source"),
+        "source",
+        fabric.digest,
         pair=pair[order],
         offset=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         edge=edge[inner][by_pair].astype(np.int32),

@@ -20,7 +20,6 @@ from weft.routing.engine_registry import (
     engine,
     fill_balanced,
     lower_worst_load,
-    provenance,
     row_adapters,
     worst_load,
 )
@@ -75,7 +74,7 @@ def sssp(
     table = sssp_table(fabric, balance, lmc, passes)
     if balance == "opensm" and (reason := too_far(fabric, lmc)):
         return fall_back(fabric, "sssp", reason, lmc=lmc)
-    return TableRoutes(**provenance(fabric, "sssp"), table=table, lmc=lmc)
+    return TableRoutes("sssp", fabric.digest, table=table, lmc=lmc)
 
 
 def too_far(fabric: Fabric, lmc: int) -> str:

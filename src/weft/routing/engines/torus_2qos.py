@@ -19,7 +19,6 @@ from weft.routing.engine_registry import (
     destinations_by_row,
     empty_table,
     engine,
-    provenance,
     row_sources,
 )
 from weft.routing.lane_assignment import assign_lanes, check_vls
@@ -211,7 +210,9 @@ def _routed(
     names = " and ".join(_as_folded(torus) for torus in tori)
     degraded = "" if complete else ", with missing parts"
     return TableRoutes(
-        **provenance(fabric, "torus-2QoS", notes=(f"found a {names}{degraded}",)),
+        "torus-2QoS",
+        fabric.digest,
+        notes=(f"found a {names}{degraded}",),
         table=table,
         sl=sl,
         lanes=_lanes(fabric, dimension, bit, turns, levels)

@@ -20,7 +20,6 @@ from weft.routing.engine_registry import (
     empty_table,
     engine,
     fill_balanced,
-    provenance,
     row_adapters,
     sending_rows,
 )
@@ -112,7 +111,7 @@ def updn(
             f"and then down, for example {example}; specify other roots, or use roots=center"
         )
     notes = (_roots_note(fabric, chosen, rule),)
-    return TableRoutes(**provenance(fabric, "updn", notes=notes), table=table, lmc=lmc)
+    return TableRoutes("updn", fabric.digest, notes=notes, table=table, lmc=lmc)
 
 
 def _as_opensm(
@@ -143,8 +142,7 @@ def _as_opensm(
         lines = (rows >= 0) & rootless[rows]
         table[lines] = other.table[lines]
     refusals = () if other is None else other.refusals
-    about = provenance(fabric, "updn", notes=notes, refusals=refusals)
-    return TableRoutes(**about, table=table, lmc=lmc)
+    return TableRoutes("updn", fabric.digest, table=table, lmc=lmc, notes=notes, refusals=refusals)
 
 
 def _roots_note(fabric: Fabric, roots: NDArray[np.int32], rule: str) -> str:

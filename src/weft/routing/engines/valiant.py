@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routing.engine_registry import engine, provenance, row_sources
+from weft.routing.engine_registry import engine, row_sources
 from weft.routing.lane_assignment import check_vls
 from weft.routing.routes import MAX_VLS, CandidateRoutes, Routes
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly, group_distances
@@ -162,7 +162,9 @@ def around(
     number, offset, edge, lane = sets.collect()
     rows = fabric.graph.num_rows
     return CandidateRoutes(
-        **provenance(fabric, name, notes=(plan.note,)),
+        name,
+        fabric.digest,
+        notes=(plan.note,),
         set_id=number[vias : vias + rows].copy(),
         set_offset=offset,
         set_edge=edge,
