@@ -89,7 +89,6 @@ def _dragonfly_counts(
         switches=a * groups,
         cables=p * a * groups + groups * (a * (a - 1) // 2) * cables + between,
         diameter=diameter,
-        bisection_cables=None,
         radix=p + (a - 1) * cables + h,
         source="Kim, Dally, Scott and Abts 2008",
     )
@@ -222,7 +221,6 @@ def _megafly_counts(
         switches=(leaves + spines) * groups,
         cables=p * leaves * groups + within + between,
         diameter=5 if groups > 1 else (4 if leaves > 1 else 2),
-        bisection_cables=None,
         radix=max(p + spines * cables, leaves * cables + h),
         source="Flajslik et al. 2018 (Megafly); Shpiner et al. 2017 (Dragonfly+)",
     )

@@ -43,8 +43,6 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
         hosts=switches * hosts,
         switches=switches,
         cables=switches * hosts + switches * degree // 2,
-        diameter=None,
-        bisection_cables=None,
         radix=hosts + degree,
         source="Singla, Hong, Popa and Godfrey 2012",
     )

@@ -109,7 +109,6 @@ def _kns_counts(
         switches=n * k ** (n - 1) * per_line + (routers if switched else 0),
         cables=n * routers * stages * cables + (routers * hosts if switched else 0),
         diameter=2 * n * stages + (2 if switched else 0),
-        bisection_cables=None,
         radix=max(ports, hosts + n * cables if switched else 0),
         source="Peñaranda et al. 2016; KNS on InfiniBand, sections 2.2 and 3.4",
     )
@@ -271,7 +270,6 @@ def _bcube_counts(n: int, k: int) -> ClosedForm:
         switches=(k + 1) * n**k,
         cables=(k + 1) * n ** (k + 1),
         diameter=2 * (k + 1),
-        bisection_cables=None,
         radix=n,
         source="Guo et al. 2009",
     )

@@ -38,7 +38,6 @@ def _multi_ring_counts(
         switches=n,
         cables=n * hosts + sum(map(_ring_cables, sizes)) * cables,
         diameter=n // 2 + 2 if rings == 1 else None,
-        bisection_cables=None,
         radix=hosts + 2 * rings * cables,
         source="Junginger and Lee 2002, every ratio-th switch elected",
     )
@@ -128,8 +127,6 @@ def _rdt_counts(
         hosts=nodes * hosts,
         switches=nodes,
         cables=nodes * hosts + 2 * nodes * (m + 1) * cables,
-        diameter=None,
-        bisection_cables=None,
         radix=hosts + 4 * (m + 1) * cables,
         source="Yang et al. 2001",
     )

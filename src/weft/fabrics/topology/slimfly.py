@@ -106,7 +106,6 @@ def _slim_fly_counts(q: int, hosts: int | None = None, cables: int = 1) -> Close
         switches=switches,
         cables=switches * per_switch + q * q * degree * cables,
         diameter=4,
-        bisection_cables=None,
         radix=per_switch + degree * cables,
         source="Besta and Hoefler 2014; McKay, Miller and Širáň 1998; Hafner 2004",
     )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -87,23 +87,6 @@ class _Block:
             start = end
 
 
-@dataclass
-class _Columns:
-    """Operations of all ranks and their dependencies."""
-
-    rank: list[int] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    peer: list[int] = field(default_factory=list)
-    size: list[int] = field(default_factory=list)
-    tag: list[int] = field(default_factory=list)
-    duration: list[int] = field(default_factory=list)
-    cpu: list[int] = field(default_factory=list)
-    op: list[int] = field(default_factory=list)
-    on: list[int] = field(default_factory=list)
-    start: list[bool] = field(default_factory=list)
-    left_out: dict[str, int] = field(default_factory=lambda: {"cpu": 0, "nic": 0})
-
-
 @workload_reader(
     "goal", suffixes=(".goal",), sniff=lambda text, path: _START.match(text) is not None
 )
@@ -140,41 +123,45 @@ class _GoalReader:
         self._text = text
         self._blocks: dict[int, _Block] = {}
         self._num_ranks = 0
+        #: Operations of all ranks, and their dependencies: op, on, start.
+        self._columns: dict[str, list[int]] = {
+            name: []
+            for name in (
+                "rank", "kind", "peer", "size", "tag", "duration", "cpu", "op", "on", "start",
+            )
+        }  # fmt: skip
+        self._left_out = {"cpu": 0, "nic": 0}
 
     def read(self) -> Workload:
         comment_start = self._text.find("/*")
         if comment_start >= 0:
             raise self._error("a comment begins here without an end; expected '*/'", comment_start)
         self._find_blocks()
-        columns = _Columns()
         for block in self._blocks.values():
-            self._read_block(block, columns)
+            self._read_block(block)
+        columns = {name: np.array(values, np.int64) for name, values in self._columns.items()}
         builder = WorkloadBuilder(self._num_ranks, name=Path(self._file).stem)
         builder.operations(
-            np.array(columns.rank, dtype=np.int64),
-            columns.kind,
-            peer=np.array(columns.peer, dtype=np.int64),
-            size_bytes=np.array(columns.size, dtype=np.int64),
+            columns["rank"],
+            columns["kind"],
+            peer=columns["peer"],
+            size_bytes=columns["size"],
             # Unsigned 32-bit tags are reinterpreted as signed ones and stay distinct.
-            tag=np.array(columns.tag, dtype=np.uint32).view(np.int32),
-            duration_ns=columns.duration,
-            cpu=columns.cpu,
+            tag=columns["tag"].astype(np.uint32).view(np.int32),
+            duration_ns=columns["duration"],
+            cpu=columns["cpu"],
         )
-        builder.requires(
-            np.array(columns.op, dtype=np.int64),
-            np.array(columns.on, dtype=np.int64),
-            start=np.array(columns.start, dtype=np.bool_),
-        )
-        builder.notes += self._notes(columns)
+        builder.requires(columns["op"], columns["on"], start=columns["start"].astype(np.bool_))
+        builder.notes += self._notes()
         with at_operation(self._file, lambda *op: (self._file, self._line_of(*op))):
             return builder.build()
 
-    def _notes(self, columns: _Columns) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = {
             "cpu": "the cpu of {:,} sends and receives is ignored: their overhead is on cpu 0",
             "nic": "the nic of {:,} sends and receives is ignored: routes choose the adapter",
         }
-        return [notes[what].format(count) for what, count in columns.left_out.items() if count]
+        return [notes[what].format(count) for what, count in self._left_out.items() if count]
 
     # -- the blocks --------------------------------------------------------------------------------
 
@@ -214,8 +201,9 @@ class _GoalReader:
                 file=self._file,
             )
 
-    def _read_block(self, block: _Block, columns: _Columns) -> None:
-        block.first = len(columns.kind)
+    def _read_block(self, block: _Block) -> None:
+        columns = self._columns
+        block.first = len(columns["kind"])
         label_of: dict[str, int] = {}
         waits: list[str] = []
         others: list[str] = []
@@ -225,34 +213,31 @@ class _GoalReader:
                 self._refuse(block)
             ops = [row for row in rows if row[_SIZE - 1] or row[_DURATION - 1]]
             if ops:
-                self._add_operations(block, ops, label_of, columns)
+                self._add_operations(block, ops, label_of)
             for row in rows:
                 if row[_WAITS - 1]:
                     waits.append(row[9])
                     others.append(row[11])
-                    columns.start.append(bool(row[10]))
+                    columns["start"].append(bool(row[10]))
         try:
-            columns.op += [label_of[label] for label in waits]
-            columns.on += [label_of[label] for label in others]
+            columns["op"] += [label_of[label] for label in waits]
+            columns["on"] += [label_of[label] for label in others]
         except KeyError:
             self._refuse_label(block, waits, others, label_of)
 
     def _add_operations(
-        self,
-        block: _Block,
-        ops: list[tuple[str, ...]],
-        label_of: dict[str, int],
-        columns: _Columns,
+        self, block: _Block, ops: list[tuple[str, ...]], label_of: dict[str, int]
     ) -> None:
-        first = len(columns.kind)
+        columns = self._columns
+        first = len(columns["kind"])
         labels, send, size, peer, tag, cpu, nic, duration, calc_cpu, *_ = zip(*ops, strict=True)
         named = {label: at for at, label in enumerate(labels, first) if label}
         before = len(label_of)
         label_of.update(named)
         if len(label_of) - before != len(ops) - labels.count(""):
             self._refuse_twice(block)
-        columns.rank += [block.rank] * len(ops)
-        columns.kind += [
+        columns["rank"] += [block.rank] * len(ops)
+        columns["kind"] += [
             Kind.SEND if sends else Kind.RECV if bytes_ else Kind.CALC
             for sends, bytes_ in zip(send, size, strict=True)
         ]
@@ -266,17 +251,17 @@ class _GoalReader:
                 )
             return parsed
 
-        columns.size += numbers(size, MAX_BYTES, "size of")
-        columns.peer += numbers(peer, self._num_ranks - 1, "rank")
+        columns["size"] += numbers(size, MAX_BYTES, "size of")
+        columns["peer"] += numbers(peer, self._num_ranks - 1, "rank")
         tags = numbers(tag, ANY, "tag")
         if ANY in tags:
             index = first - block.first + tags.index(ANY)
             raise self._operation_error(block, index, _wildcard(f"tag {ANY}", "any tag"))
-        columns.tag += tags
-        columns.duration += numbers(duration, MAX_NS, "duration of")
-        columns.cpu += numbers(calc_cpu, 255, "cpu")
+        columns["tag"] += tags
+        columns["duration"] += numbers(duration, MAX_NS, "duration of")
+        columns["cpu"] += numbers(calc_cpu, 255, "cpu")
         for what, values in (("cpu", cpu), ("nic", nic)):
-            columns.left_out[what] += sum(map(bool, numbers(values, 255, what)))
+            self._left_out[what] += sum(map(bool, numbers(values, 255, what)))
 
     # -- errors and their lines --------------------------------------------------------------------
 

@@ -70,15 +70,12 @@ class TitLine:
         """Number of unread arguments."""
         return len(self.words) - self.at
 
-    def _take(self, what: str) -> str:
-        if not self.left:
-            raise self.error(f"expected {what}, not the end of the line")
-        self.at += 1
-        return self.words[self.at - 1]
-
     def _number(self, what: str) -> tuple[str, float]:
         """Read a number; return its text, too."""
-        word = self._take(what)
+        if not self.left:
+            raise self.error(f"expected {what}, not the end of the line")
+        word = self.words[self.at]
+        self.at += 1
         for kind in (int, float) if len(word) < 20 else (float,):
             with suppress(ValueError):
                 return word, kind(word)
@@ -307,9 +304,7 @@ def _sizes(calls: list[TitCall]) -> Any:
     if first.name == "alltoallv":
         sent = np.array([call.send for call in calls], dtype=np.int64)
         received = np.array([call.recv for call in calls], dtype=np.int64).T
-        over = np.argwhere(sent > received)
-        if len(over):
-            source, to = map(int, over[0])
+        for source, to in np.argwhere(sent > received)[:1]:
             raise _too_much(calls[source], sent[source, to], calls[to], received[source, to])
         return sent
     if first.name in ("gatherv", "allgatherv"):
@@ -317,7 +312,9 @@ def _sizes(calls: list[TitCall]) -> Any:
         for receiver in calls if first.name == "allgatherv" else [root]:
             if receiver.recv is None:
                 raise receiver.line.error("the root has no counts to receive")
-            _check_received(calls, blocks, receiver, np.array(receiver.recv))
+            received = np.array(receiver.recv)
+            for rank in np.flatnonzero(blocks > received)[:1]:
+                raise _too_much(calls[rank], blocks[rank], receiver, received[rank])
         return blocks
     if first.name == "scatterv":
         if root.send is None:
@@ -339,13 +336,6 @@ def _sizes(calls: list[TitCall]) -> Any:
         if call.recv is not None and call.recv < first.send:  # type: ignore[operator]
             raise _too_much(first, first.send, call, call.recv)
     return first.send
-
-
-def _check_received(calls: list[TitCall], blocks: Any, receiver: TitCall, received: Any) -> None:
-    over = np.flatnonzero(blocks > received)
-    if len(over):
-        rank = int(over[0])
-        raise _too_much(calls[rank], blocks[rank], receiver, received[rank])
 
 
 def _shown_size(call: TitCall) -> str:
@@ -597,8 +587,7 @@ class _Replay:
         self._element = [0] * self._num_ranks
         #: For each rank, the handles of open messages by source, destination and tag; `_waited` has
         #: the source, destination and tag of messages that were waited for.
-        self._open: list[dict[tuple[int, int, int], deque[int]]]
-        self._open = [{} for _ in programs]
+        self._open: list[dict[tuple[int, int, int], deque[int]]] = [{} for _ in programs]
         self._waited: list[set[tuple[int, int, int]]] = [set() for _ in programs]
         #: First operation of each line that may add operations, and file and number of the line.
         self._starts: list[int] = []
