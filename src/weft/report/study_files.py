@@ -17,6 +17,8 @@ from weft.report.study_text import number_text, ratio_text, shown, verdict, with
 #: Number of measures, from the first on, of which figures and tables for papers are written; those
 #: without a better direction are not among them.
 MOST_MEASURES = 3
+#: Whether a difference is significant, as text.
+_MARKS = {None: "–", True: "yes", False: "no"}
 #: Rows from which a LaTeX table may break across pages.
 LONG = 40
 _SPECIAL = {
@@ -98,7 +100,7 @@ def _points(made: Summary, measure: Measure) -> str:
     scale, baseline = shown(made, measure), bool(made.data.baseline)
     rows = []
     for row in made.points.filter(pl.col("measure") == measure.name).iter_rows(named=True):
-        against = (ratio_text(row), _mark(row["significant"])) if baseline else ()
+        against = (ratio_text(row), _MARKS[row["significant"]]) if baseline else ()
         plain = scale._replace(unit="")
         value = with_interval(row["mean"], row["ci95"], plain)
         spread = (number_text(row[key], plain) for key in ("median", "min", "max"))
@@ -107,7 +109,3 @@ def _points(made: Summary, measure: Measure) -> str:
     headings = (*made.axes, "n", scale.heading, "median", "min", "max", *more)
     align = "l" * len(made.axes) + "rrrrr" + ("rl" if baseline else "")
     return latex_table(headings, align, rows, f"{scale.heading}, mean and 95 % interval")
-
-
-def _mark(significant: bool | None) -> str:
-    return "–" if significant is None else "yes" if significant else "no"

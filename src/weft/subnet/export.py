@@ -420,17 +420,11 @@ def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validat
         "switches": fabric.num_switches,
         "cables": fabric.num_cables,
         "engine": table.engine,
-        "options": {name: _plain(value) for name, value in table.options.items()},
+        "options": dict(table.options),
         "lmc": table.lmc,
         "lanes": validation.lanes,
         "valid": validation.ok_where_connected,
         "findings": validation.findings(),
         "largest_lid": int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0)),
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+    return json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"

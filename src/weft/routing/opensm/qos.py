@@ -59,12 +59,11 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
     gives the shorter file.
     """
     sls = endpoint_sls(fabric, routes)
-    counts = np.bincount(sls.ravel(), minlength=NUM_SLS)
-    default = int(counts.argmax())
+    default = int(np.bincount(sls.ravel(), minlength=NUM_SLS).argmax())
     by_source = _Policy(sls, default)
     by_destination = _Policy(np.ascontiguousarray(sls.T), default)
     transposed = by_destination.size < by_source.size
-    return (by_destination if transposed else by_source).text(fabric, counts, transposed)
+    return (by_destination if transposed else by_source).text(fabric, transposed)
 
 
 class _Policy:
@@ -99,7 +98,7 @@ class _Policy:
         groups = {ports for rule in self.rules for ports in rule[:2]}
         self.size = 5 * len(self.rules) + sum(4 + len(ports) / _PER_LINE for ports in groups)
 
-    def text(self, fabric: Fabric, counts: NDArray[np.int64], transposed: bool) -> str:
+    def text(self, fabric: Fabric, transposed: bool) -> str:
         guids = port_guids(fabric).tolist()
         number: dict[tuple[int, ...], int] = {}
         for rule in self.rules:

@@ -19,10 +19,7 @@ _WRITE_S = 10.0
 
 
 def known_settings(opensm: str) -> frozenset[str]:
-    """Return the names of OpenSM's settings, as written by ``opensm -c``.
-
-    Returns the names; empty if the program writes none.
-    """
+    """Return the names of OpenSM's settings, as written by ``opensm -c``; empty if it fails."""
     with tempfile.TemporaryDirectory(prefix="weft-settings-") as folder:
         path = Path(folder, "opensm.conf")
         try:

@@ -121,7 +121,13 @@ def expand(
 ) -> dict[str, Ends]:
     """Return the flows between ranks of each phase of an application."""
     if workload is not None:
-        return _of_workload(_built(workload, num_ranks))
+        name = workload.partition(":")[0].strip()
+        if name not in application:
+            raise InputError(
+                f"there is no workload {name!r}; expected one of 'weft list applications', not a "
+                "file"
+            )
+        return _of_workload(application_workload(workload, num_ranks))
     found: dict[str, Ends] = {}
     for name, flows in phases or ():
         if name in found:
@@ -133,15 +139,6 @@ def expand(
             found[name] = np.array(flows, dtype=np.int32).reshape(-1, 2).T.copy()
         _few_enough(found)
     return found
-
-
-def _built(workload: str, num_ranks: int) -> Workload:
-    name = workload.partition(":")[0].strip()
-    if name not in application:
-        raise InputError(
-            f"there is no workload {name!r}; expected one of 'weft list applications', not a file"
-        )
-    return application_workload(workload, num_ranks)
 
 
 def _of_workload(workload: Workload) -> dict[str, Ends]:

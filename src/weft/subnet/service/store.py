@@ -127,14 +127,9 @@ class ServiceStore:
 
     def _create(self, digest: str, settings: dict[str, str]) -> None:
         values = {"version": str(VERSION), "fabric": digest, **settings}
-        self._database.executescript(
-            f"BEGIN IMMEDIATE;{_TABLES}"
-            + "".join(
-                f"INSERT INTO meta VALUES ({_quoted(name)}, {_quoted(value)});"
-                for name, value in values.items()
-            )
-            + "COMMIT;"
-        )
+        with self._database:
+            self._database.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
+            self._database.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
 
     def _check(self, digest: str, settings: dict[str, str]) -> None:
         meta = dict(self._database.execute("SELECT name, value FROM meta"))
@@ -442,7 +437,3 @@ def _locked(path: Path) -> IO[Any]:
 def _private(path: str, flags: int) -> int:
     """Open a file that only its owner may read."""
     return os.open(path, flags, 0o600)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

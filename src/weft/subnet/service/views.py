@@ -54,12 +54,8 @@ def phase_specs(phases: list[models.PhaseRequest] | None) -> list[makers.PhaseSp
     """Return phases as `weft.subnet.service.makers.expand` takes them."""
     if phases is None:
         return None
-    specs: list[makers.PhaseSpec] = []
-    for phase in phases:
-        spec = phase.pattern if phase.flows is None else phase.flows
-        assert spec is not None  # as checked by the model
-        specs.append((phase.name, spec))
-    return specs
+    # One of both is given, as checked by the model.
+    return [(each.name, str(each.pattern) if each.flows is None else each.flows) for each in phases]
 
 
 def key_summary(service: Service, application: str, phase: Phase) -> models.KeySummary:
