@@ -103,7 +103,11 @@ def same(one: Any, other: Any) -> bool:
         equal = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         return equal and one.flags.writeable == other.flags.writeable and one.dtype == other.dtype
     if isinstance(one, FrozenArrays):
-        return type(one) is type(other) and same(vars(one), vars(other))
+        values = (  # addresses of arrays are not copied
+            {name: value for name, value in vars(each).items() if name != "parts"}
+            for each in (one, other)
+        )
+        return type(one) is type(other) and same(*values)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, tuple | list):

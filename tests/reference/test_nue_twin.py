@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -31,13 +34,15 @@ def channels_of(fabric: Fabric) -> twin.Channels:
 class Recorder:
     """Wrapper of a kernel that keeps its arguments, and copies of them from before the call."""
 
-    def __init__(self, kernel: object) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Any) -> None:
+        self.kernel, self.names = kernel, list(inspect.signature(kernel.py_func).parameters)
 
-    def __call__(self, *arguments: object) -> object:
-        self.before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        self.after = arguments
-        return self.kernel(*arguments)  # type: ignore[operator]
+    def __call__(self, *arguments: Any) -> Any:
+        self.after = dict(zip(self.names, arguments, strict=True))
+        self.before = {
+            name: a.copy() if isinstance(a, np.ndarray) else a for name, a in self.after.items()
+        }
+        return self.kernel(*arguments)
 
 
 @pytest.mark.parametrize("management", [False, True])
@@ -62,7 +67,7 @@ def test_lanes_and_tables_agree_with_the_reference(
     ).tolist()
 
     # Lanes: the same goals and dependencies in each, and an order consistent with them.
-    goals, preset = shared.before[9].tolist(), shared.before[-1]
+    goals, preset = shared.before["goals"].tolist(), shared.before["lane"]
     tree = {row: channel for row, channel in enumerate(problem.parent.tolist()) if channel >= 0}
     senders = {row for row in range(channels.rows) if weight[row]}
     lanes_expected = [twin.Lane(channels) for _ in range(lanes)]
@@ -76,13 +81,15 @@ def test_lanes_and_tables_agree_with_the_reference(
         channels, lanes_expected, goals, sources, weight, distance,
         {g: int(preset[g]) for g in set(goals) if preset[g] >= 0},
     )  # fmt: skip
-    state, order, channel_at, lane_of = (shared.after[i] for i in (14, 15, 16, 17))
+    state, order, channel_at, lane_of = (
+        shared.after[name] for name in ("state", "order", "channel_at", "lane")
+    )
     assert {g: int(lane_of[g]) for g in set(goals)} == expected
     for number, lane in enumerate(lanes_expected):
         used = set()
         for before, row in enumerate(channels.head):
             for after in channels.leaving[row]:
-                which = shared.after[4][before] + after - graph.edge_offset[row]
+                which = graph.first_dependency[before] + after - graph.edge_offset[row]
                 if state[number, which] == kernels.USED:
                     used.add((before, after))
                     assert order[number, before] < order[number, after]
@@ -93,7 +100,7 @@ def test_lanes_and_tables_agree_with_the_reference(
     # Tables: the same entries.
     rows = graph.destination_row
     listed = [d for d in np.lexsort((rows,)) if rows[d] >= 0]
-    channel_order = tabled.before[13]
+    channel_order = tabled.before["order"]
     lines = twin.tables(
         channels,
         {g: channel_order[result.lane[g]].tolist() for g in range(channels.rows)},
