@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, WeftError
 from weft.core.registry import convert
 from weft.core.units import Bytes
-from weft_calibration.measure_plan import Graph, GraphOptions, HostRanks, bind, degrees, machines_of
+from weft_calibration.measure_plan import (
+    GraphOptions,
+    HostRanks,
+    MeasuredGraph,
+    bind,
+    degrees,
+    machines_of,
+)
 from weft_calibration.measurements import Measurement, write_measurements
 
 #: Initial and largest time between the announcement of a common start and the start, in seconds.
@@ -135,7 +142,7 @@ def measure_command(
     mpi = _load_mpi()
     world = mpi.COMM_WORLD
     machines = machines_of(world.allgather(mpi.Get_processor_name()))
-    job: tuple[list[tuple[Graph, list[tuple[int, int]]]], Protocol] | str | None = None
+    job: tuple[list[tuple[MeasuredGraph, list[tuple[int, int]]]], Protocol] | str | None = None
     if world.rank == 0:
         # Broadcast errors of this process before the other processes wait for its next broadcast.
         try:
@@ -190,7 +197,7 @@ def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
     return Protocol(size, repetitions, warmup)
 
 
-def _needs(graphs: Sequence[Graph]) -> str:
+def _needs(graphs: Sequence[MeasuredGraph]) -> str:
     machines = max(max(degrees(graph)) for graph in graphs) + 1
     processes = max(max(degrees(graph).values()) for graph in graphs)
     edges = max(len(graph.sources) for graph in graphs)
@@ -225,7 +232,7 @@ def _facts(
 
 
 def _run(
-    mpi: Any, bound: Sequence[tuple[Graph, list[tuple[int, int]]]], protocol: Protocol
+    mpi: Any, bound: Sequence[tuple[MeasuredGraph, list[tuple[int, int]]]], protocol: Protocol
 ) -> list[Measurement]:
     """Measure all graphs; return the results on rank 0, and an empty list on other ranks."""
     world = mpi.COMM_WORLD
@@ -330,7 +337,7 @@ class _Runner:
 
 
 def _measurement(
-    graph: Graph,
+    graph: MeasuredGraph,
     ends: Sequence[tuple[int, int]],
     gathered: Sequence[NDArray[np.float64] | None],
     protocol: Protocol,

@@ -18,7 +18,7 @@ from weft_calibration.recovery import as_text
 from weft_calibration.shapes import Shape, all_shapes, random_graph, shape, smaller_shapes
 
 
-class Graph(NamedTuple):
+class MeasuredGraph(NamedTuple):
     """A contention graph to run: its name, and the source and destination of each edge."""
 
     name: str
@@ -44,12 +44,14 @@ def machines_of(names: Sequence[str]) -> list[HostRanks]:
     return [HostRanks(name, ranks) for name, ranks in by_name.items()]
 
 
-def degrees(graph: Graph) -> Counter[int]:
+def degrees(graph: MeasuredGraph) -> Counter[int]:
     """Return the number of edges at each node; the node needs as many processes."""
     return Counter([*graph.sources, *graph.destinations])
 
 
-def bind(graph: Graph, machines: Sequence[HostRanks], share: bool = False) -> list[tuple[int, int]]:
+def bind(
+    graph: MeasuredGraph, machines: Sequence[HostRanks], share: bool = False
+) -> list[tuple[int, int]]:
     """Choose processes for the edges of a graph.
 
     `graph`: the graph; node i runs on the i-th machine. `share`: let nodes share machines: node i
@@ -124,7 +126,7 @@ class GraphOptions:
         Parameter(help="Also the connected subgraphs that may remain as communications end."),
     ] = False
 
-    def graphs(self, size_bytes: int) -> list[Graph]:
+    def graphs(self, size_bytes: int) -> list[MeasuredGraph]:
         """Return the graphs; the first is a single communication."""
         listed = [graph for path in self.graphs_file for graph in read_graphs(path)]
         listed += [read_graph(path, size_bytes) for path in self.graph]
@@ -150,7 +152,7 @@ class GraphOptions:
         if alone is None:
             extra[((0, 1),)] = None
         generated = [
-            Graph(as_text(candidate), [s for s, _ in candidate], [d for _, d in candidate])
+            MeasuredGraph(as_text(candidate), [s for s, _ in candidate], [d for _, d in candidate])
             for candidate in sorted(extra, key=lambda candidate: (len(candidate), candidate))
             if candidate not in known
         ]
@@ -163,12 +165,12 @@ class GraphOptions:
         return graphs
 
     def _fits(self, candidate: Shape) -> bool:
-        count = degrees(Graph("", [s for s, _ in candidate], [d for _, d in candidate]))
+        count = degrees(MeasuredGraph("", [s for s, _ in candidate], [d for _, d in candidate]))
         return (self.max_nodes is None or len(count) <= self.max_nodes) and (
             self.max_degree is None or max(count.values()) <= self.max_degree
         )
 
-    def _random(self) -> Iterable[Graph]:
+    def _random(self) -> Iterable[MeasuredGraph]:
         for text in self.random:
             match = _RANDOM.fullmatch(text)
             if match is None or min(map(int, match.groups())) < 1:
@@ -177,14 +179,14 @@ class GraphOptions:
                 edges = int(match[2])
                 # Each graph has its own seed, so that it does not depend on the number of graphs.
                 drawn = random_graph(edges, self.random_nodes, (self.seed, edges, number))
-                yield Graph(f"random-{edges}-{number}", *drawn)
+                yield MeasuredGraph(f"random-{edges}-{number}", *drawn)
 
     def facts(self) -> dict[str, object]:
         """Return the metadata of random graphs, for the lines before a table of measurements."""
         return {"seed": self.seed, "random_nodes": self.random_nodes} if self.random else {}
 
 
-def read_graph(path: str | Path, size_bytes: int) -> Graph:
+def read_graph(path: str | Path, size_bytes: int) -> MeasuredGraph:
     """Read one contention graph in the format of `weft predict`; it is named after the file.
 
     `path`: a text file in the format of `weft.sim.flow.contention.graph_file`. Nodes are numbered
@@ -203,16 +205,16 @@ def read_graph(path: str | Path, size_bytes: int) -> Graph:
             f"messages have {sizes[0]} bytes, not {size_bytes}; use --size {sizes[0]}",
             file=path,
         )
-    return Graph(Path(path).stem, *graph.nodes())
+    return MeasuredGraph(Path(path).stem, *graph.nodes())
 
 
-def read_graphs(path: str | Path) -> list[Graph]:
+def read_graphs(path: str | Path) -> list[MeasuredGraph]:
     """Read a list of contention graphs.
 
     `path`: a text file with one graph per line: a name, a colon and edges such as ``0->1``.
     Comments begin with ``#``.
     """
-    graphs: dict[str, Graph] = {}
+    graphs: dict[str, MeasuredGraph] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         text = line.partition("#")[0].strip()
         if not text:
@@ -238,7 +240,7 @@ def read_graphs(path: str | Path) -> list[Graph]:
             ends.append((int(match[1]), int(match[2])))
         if name in graphs:
             raise InputError(f"a second graph has the name {name!r}", file=path, line=number)
-        graphs[name] = Graph(name, [s for s, _ in ends], [d for _, d in ends])
+        graphs[name] = MeasuredGraph(name, [s for s, _ in ends], [d for _, d in ends])
     if not graphs:
         raise InputError("the file has no graphs", file=path)
     return list(graphs.values())

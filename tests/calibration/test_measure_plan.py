@@ -8,9 +8,9 @@ import pytest
 
 from weft.core.errors import InputError
 from weft_calibration.measure_plan import (
-    Graph,
     GraphOptions,
     HostRanks,
+    MeasuredGraph,
     bind,
     machines_of,
     read_graphs,
@@ -28,7 +28,7 @@ def test_machines_are_in_the_order_of_their_first_process() -> None:
 
 
 def test_each_end_of_an_edge_has_its_own_process_on_its_machine() -> None:
-    graph = Graph("g", [0, 0, 2, 1], [1, 1, 0, 2])
+    graph = MeasuredGraph("g", [0, 0, 2, 1], [1, 1, 0, 2])
     ends = bind(graph, THREE)
     ranks = [rank for pair in ends for rank in pair]
     assert len(set(ranks)) == 8
@@ -38,7 +38,7 @@ def test_each_end_of_an_edge_has_its_own_process_on_its_machine() -> None:
 
 
 def test_nodes_share_machines_only_on_request() -> None:
-    graph = Graph("g", [0, 3], [1, 1])
+    graph = MeasuredGraph("g", [0, 3], [1, 1])
     with pytest.raises(InputError, match="graph 'g' has a node 3 and needs 4 machines; there"):
         bind(graph, THREE)
     (a, b), (c, d) = bind(graph, THREE, share=True)
@@ -50,7 +50,7 @@ def test_nodes_share_machines_only_on_request() -> None:
 @pytest.mark.parametrize(("share", "other"), [(False, 2), (True, 2), (True, 5)])
 def test_too_few_processes_on_a_machine_are_an_error(share, other) -> None:
     with pytest.raises(InputError, match=re.escape("needs 3 processes on machine 2 (c)")):
-        bind(Graph("g", [2, 2, other], [0, 0, 1]), THREE, share=share)
+        bind(MeasuredGraph("g", [2, 2, other], [0, 0, 1]), THREE, share=share)
 
 
 def names(graphs) -> list[str]:
@@ -96,7 +96,7 @@ def test_a_graph_of_weft_predict_needs_equal_sizes_and_starts(tmp_path) -> None:
     file = tmp_path / "fig.txt"
     file.write_text("size 20MiB\na: node1 -> node2\nb: node1 -> node3\n")
     graphs = GraphOptions(graph=(file,)).graphs(SIZE)
-    assert graphs[1] == Graph("fig", [0, 0], [1, 2])
+    assert graphs[1] == MeasuredGraph("fig", [0, 0], [1, 2])
     with pytest.raises(InputError, match=r"messages have 20971520 bytes, not 7; use --size 2"):
         GraphOptions(graph=(file,)).graphs(7)
     file.write_text("size 20MiB\na: 1 -> 2\nb: 1 -> 3 4MiB\n")
