@@ -35,7 +35,7 @@ demo: $(VENV)/.installed
 
 # On two cores the tests leave time for the linters and the site.
 test: system $(VENV)/.tested
-	$(MAKE) --jobs=2 --output-sync=target lint unit docs
+	$(MAKE) --jobs=2 lint unit docs
 
 # Packages of the real counterparts that tests run; needs root on Debian.
 system:

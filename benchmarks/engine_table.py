@@ -15,12 +15,12 @@ import numpy as np
 
 import weft
 from benchmarks._opensm import missing_tools, opensm_run
-from weft.advice.compare import relative_loads
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.loads import relative_loads
 
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.ibnetdiscover")
 FAULTY = "xgft:3;6,6,6;1,6,6"

@@ -15,6 +15,8 @@ from weft.cli import compile_helpers as helpers
 from weft.cli import main, study_progress, warmup
 from weft.cli.app import commands
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_every_core_but_one_has_a_helper_and_all_helpers_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,3 +108,26 @@ def test_warmup_says_how_much_is_left(
     assert capsys.readouterr().err.splitlines() == [
         f"weft: {left} of 4 groups of kernels left" for left in (4, 3, 2, 1)
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "allreduce:size=8", "--ranks", "4", "--to", "goal"],
+        ["trace", "check", "examples/stencil.trace", "--ranks", "64"],
+        ["cost", "torus:4x4"],
+        ["predict", "examples/contention_graph.txt"],
+        ["flits", "torus:4x4", "--routing", "dor"],
+        ["route", "fat-tree:k=4", "updn"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_compiles_nothing_after_its_warmup(tmp_path: Path, words: list[str]) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    sizes = []
+    for run in (["warmup", "--for", words[0]], words):
+        ran = [sys.executable, "-m", "weft", *run]
+        subprocess.run(ran, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        sizes.append(len(list((tmp_path / "cache").rglob("*.nbc"))))
+    assert sizes[0] == sizes[1]

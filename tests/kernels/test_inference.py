@@ -7,23 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core.compiler import Flags
+from numba.core.targetconfig import ConfigStack
 from numba.extending import overload
 
 from weft.kernels.cache import njit
 from weft.kernels.inference import KernelFlags
 
 
-def test_flags_that_the_compiler_consults_exist_once() -> None:
+def entered(flags: Flags) -> Flags:
+    with ConfigStack().enter(KernelFlags(flags)):
+        return ConfigStack.top_or_none()
+
+
+def test_flags_that_the_compiler_consults_exist_once_and_are_not_those_it_changes() -> None:
     plain, strict = Flags(), Flags()
     strict.error_model = "numpy"
-    entered = KernelFlags(plain).copy()
-    assert entered is KernelFlags(Flags()).copy()
-    assert entered == plain
-    assert hash(entered) == hash(plain)
-    assert KernelFlags(strict).copy() == strict != entered
-    changed = entered.copy()
-    changed.error_model = "numpy"
-    assert entered == plain
+    first = entered(plain)
+    assert first is entered(Flags())
+    assert first == plain
+    assert hash(first) == hash(plain)
+    assert entered(strict) == strict != first
+    for changed in (first.copy(), KernelFlags(plain), KernelFlags(plain).copy()):
+        changed.error_model = "numpy"
+    assert first == plain
+    assert entered(plain) is first
 
 
 def _quotient(a: float, b: float) -> float:

@@ -32,6 +32,9 @@ placement = ["linear", "random"]
 """
 
 
+JOB = {"workload": "barrier"}
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "x.toml"
     path.write_text(text)
@@ -229,3 +232,9 @@ def test_defaults_are_those_of_simulate() -> None:
         "fabric", "routes", "workload", "placement", "level", "coefficients", "trace", "progress",
     }  # fmt: skip
     assert options_of["static"] == {"ports": "first"}
+
+
+def test_a_copy_with_other_keys_has_its_own_runs() -> None:
+    both = check({"fabric": "torus:4x4", "level": ["flow", "static"], "job": [JOB]})
+    assert [run.level for run in both.runs] == ["flow", "static"]
+    assert [run.level for run in both.model_copy(update={"level": ("flow",)}).runs] == ["flow"]

@@ -174,3 +174,12 @@ def test_a_wrong_file_leaves_no_store(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["study", str(path)]) == 2
     assert f"{path}:2: unknown routing engine 'minhob'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", ["hello", "1:-2", "0"])
+def test_a_wrong_setting_of_a_command_is_named_with_its_line(tmp_path: Path, size: str) -> None:
+    text = (
+        f'command = "flits"\nfabric = "torus:4x4"\nrouting = "dor"\nload = 0.1\nsize = "{size}"\n'
+    )
+    with pytest.raises(InputError, match=r"many.toml:5: size: "):
+        study_of(text + "[study]\n", tmp_path / "many.toml").runs()

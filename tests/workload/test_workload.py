@@ -11,9 +11,12 @@ import pytest
 from tests.workload_runs import same
 
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import convert
+from weft.core.registry import Registry, convert
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload import Kind, Workload, WorkloadBuilder, load_workload
+from weft.workload.apps import application
+from weft.workload.collectives import collective
+from weft.workload.load import _kind_of
 
 
 def waits_for(workload: Workload, op: int) -> list[int]:
@@ -220,3 +223,18 @@ def test_a_collective_imports_no_application() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert process.stdout.split() == ["4", "False"]
+
+
+def test_an_application_of_a_plug_in_comes_before_a_collective(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does so whatever was asked before: no name depends on what is loaded already."""
+    ours = Registry.__contains__
+
+    def contains(registry: Registry, name: object) -> bool:
+        return name == "alltoall" if registry is application else ours(registry, name)
+
+    monkeypatch.setattr(Registry, "has_plugins", lambda registry: registry is application)
+    monkeypatch.setattr(Registry, "__contains__", contains)
+    assert _kind_of("alltoall:size=8") is application
+    assert _kind_of("bcast:size=8") is collective

@@ -40,6 +40,7 @@ from weft.sim.flit.traffic import Load
 from weft.sim.flow import Sharing
 from weft.sim.flow.contention import INFINIBAND
 from weft.sim.flow.contention.model import penalties, predict
+from weft.sim.keys.alternatives import load_decision
 from weft.sim.keys.network import key_network
 from weft.sim.keys.scheduler import Place, Request, Scheduler
 from weft.sim.keys.tables import installed_tables
@@ -114,7 +115,7 @@ def warm_routes() -> Iterator[Part]:
     """Yield routes of every engine on the fabrics of `warm_comparisons`, and their validation."""
     for fabric in _fabrics():
         for name in default_engines():
-            yield partial(_validated, fabric, name)
+            yield partial(_if_it_fits, _validated, fabric, name)
 
 
 def warm_rare() -> Iterator[Part]:
@@ -167,8 +168,12 @@ def _lowered(tree: Fabric) -> None:
 
 
 def _validated(fabric: Fabric, engine: str) -> None:
+    validate(fabric, route(fabric, engine))
+
+
+def _if_it_fits(run: Callable[..., None], *arguments: Any, **options: Any) -> None:
     with suppress(NotApplicable):
-        validate(fabric, route(fabric, engine))
+        run(*arguments, **options)
 
 
 def _flows(tree: Fabric, engine: str, work: Workload) -> None:
@@ -194,14 +199,13 @@ def warm_packets() -> Iterator[Part]:
     for chosen in policies:
         for fabric, engine in ((tree, "ecmp"), (dragonfly, "valiant"), (dragonfly, "ugal")):
             if "choose" in chosen.facts:
-                yield partial(_packets, fabric, engine, work, policy=chosen.name)
+                yield partial(_if_it_fits, _packets, fabric, engine, work, policy=chosen.name)
     # Hosts that forward, and several lanes.
     yield partial(_packets, build("torus:5"), "dfsssp", load_workload("alltoall:size=64", 5))
 
 
 def _packets(fabric: Fabric, engine: str, work: Workload, **options: Any) -> None:
-    with suppress(NotApplicable):
-        simulate(fabric, route(fabric, engine), work, level="packet", **options).messages()
+    simulate(fabric, route(fabric, engine), work, level="packet", **options).messages()
 
 
 def warm_flits() -> Iterator[Part]:
@@ -226,9 +230,16 @@ def warm_service() -> None:
     mixture = MixedTables.of(before, after)
     mixture.lost(tree)
     credit_loops(tree, mixture)
-    scheduler = Scheduler(key_network(tree), choice="installed")
+    network = key_network(tree)
+    load_decision(network)
+    scheduler = Scheduler(network, choice="installed")
     scheduler.handle(Place(0.0, made.key))
     scheduler.handle(Request(0.0, "a"))
+
+
+def warm_programs() -> None:
+    """Make a workload of a collective, as `weft trace` and `weft convert` do."""
+    load_workload("allreduce:size=64KiB", 4)
 
 
 def warm_contention() -> None:
@@ -251,14 +262,16 @@ PARTS: dict[str, Callable[[], Iterable[Part]]] = {
     "contention": lambda: [warm_contention],
     "rare": warm_rare,
     "service": lambda: [warm_service],
+    "programs": lambda: [warm_programs],
 }
-#: All kernels: comparisons have those of routes.
-ALL = tuple(name for name in PARTS if name != "routes")
+#: All kernels: comparisons have those of routes, and simulations those of programs.
+ALL = tuple(name for name in PARTS if name not in ("routes", "programs"))
 _LEVELS = ("packets", "flits", "routes", "flows")
 #: Command -> names of its parts; all for commands that are not listed.
 NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("completion", "convert", "cost", "doctor", "list", "report", "trace"), ()),
+    **dict.fromkeys(("completion", "cost", "doctor", "list", "report"), ()),
     **dict.fromkeys(("info", "route"), ("routes", "rare")),
+    **dict.fromkeys(("convert", "trace"), ("programs",)),
     "calibrate": ("contention",),
     "compare": ("comparisons", "rare"),
     "flits": ("flits", "routes"),

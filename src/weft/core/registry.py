@@ -233,6 +233,10 @@ class Registry:
                     _import_if_there(f"{self._package}.{module}")
         return name in self._entries
 
+    def has_plugins(self) -> bool:
+        """Whether other distributions have entries; they are not imported."""
+        return bool(entry_points(group=self._group))
+
     def __contains__(self, name: object) -> bool:
         """Whether an entry has this name; only its own module is imported if that has the name."""
         if not self.has_module_of(name):
@@ -442,7 +446,9 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         first = error.errors()[0]
         # If the value is a list, show only the wrong item.
         wrong = first["input"] if _is_list(hint) and first["loc"] else value
-        raise InputError(f"{what}: {shown(wrong)} does not fit: {in_words(first)}") from None
+        raise InputError(
+            f"{what}: {shown(wrong)} does not fit: {in_words(first)}", key=what
+        ) from None
 
 
 def in_words(error: Any) -> str:

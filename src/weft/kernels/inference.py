@@ -22,15 +22,12 @@ _Flags: Any = Flags
 
 
 class KernelFlags(_Flags):  # type: ignore[misc]
-    """Numba's flags, of which those that the compiler consults exist once and do not change."""
-
-    def copy(self) -> _Entered:
-        """Return the flags that Numba enters while it compiles a function."""
-        entered = _Entered(self)
-        return _entered.setdefault(entered, entered)
+    """Numba's flags of a kernel; those that the compiler consults meanwhile are `_Entered`."""
 
 
 class _Entered(_Flags):  # type: ignore[misc]
+    """Flags of which equal ones exist once; the compiler consults them and changes its own."""
+
     @cached_property
     def _hash(self) -> int:
         return hash(Flags(self))
@@ -47,6 +44,18 @@ class _Entered(_Flags):  # type: ignore[misc]
 
 
 _entered: dict[_Entered, _Entered] = {}
+
+
+def _once(enter: Any) -> Any:
+    """Consult the flags of kernels as `_Entered`."""
+
+    def enter_flags(stack: Any, flags: Any) -> Any:
+        if isinstance(flags, KernelFlags):
+            flags = _Entered(flags)
+            flags = _entered.setdefault(flags, flags)
+        return enter(stack, flags)
+
+    return enter_flags
 
 
 def _remembered(infer: Any) -> Any:
@@ -71,3 +80,4 @@ def _remembered(infer: Any) -> Any:
 
 
 types.Function.get_call_type = _remembered(types.Function.get_call_type)
+ConfigStack.enter = _once(ConfigStack.enter)

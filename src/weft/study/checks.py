@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from weft.core.errors import InputError
 from weft.core.files import each_text, names_file, renamed_spec
 from weft.core.registry import Registry
@@ -44,6 +46,11 @@ class WrongKey(InputError):
     def __init__(self, message: str, path: KeyPath) -> None:
         super().__init__(message)
         self.path = path
+
+    @classmethod
+    def of(cls, error: InputError, keys: BaseModel) -> WrongKey:
+        """Return an error of settings as that of the key with their name, if there is one."""
+        return cls(error.message, (error.key,) if error.key in type(keys).model_fields else ())
 
 
 # -- names of files --------------------------------------------------------------------------------

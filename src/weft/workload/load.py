@@ -108,10 +108,12 @@ def _kind_of(text: str) -> Registry:
     """Return the registry that has the name of a spec."""
     name = text.partition(":")[0].strip()
     kinds = application, collective, pattern
-    for has in (Registry.has_module_of, Registry.__contains__):  # the latter may import all
-        for kind in kinds:
-            if has(kind, name):
-                return kind
+    for kind in kinds:  # a plug-in's application comes before a collective
+        if kind.has_module_of(name) or (kind.has_plugins() and name in kind):
+            return kind
+    for kind in kinds:  # imports all
+        if name in kind:
+            return kind
     known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
     raise InputError(
         f"{text!r} is neither a file nor a workload: no such file, and no application, "

@@ -241,3 +241,10 @@ def index_of_link(network: KeyNetwork) -> NDArray[np.int32]:
     used = np.flatnonzero(network.edge >= 0)
     index[fabric.graph.edge_link[network.edge[used]]] = used
     return read_only(index)
+
+
+def load_decision(network: KeyNetwork) -> None:
+    """Load the compiled code of decisions by one without alternatives."""
+    none = np.zeros(0, dtype=np.int32)
+    loads = np.zeros(len(network.edge), dtype=np.int32)
+    best_alternative(np.zeros(2, dtype=np.int64), none, none, loads, network.weight, True)

@@ -72,8 +72,7 @@ def points(keys: CostKeys, files: Files) -> list[Point]:
     try:
         keys.layout()
     except InputError as error:
-        known = error.key in type(keys).model_fields
-        raise WrongKey(error.message, (error.key,) if known else ()) from None
+        raise WrongKey.of(error, keys) from None
     if keys.prices is not None:
         check_file(files, keys.prices, "prices")
         check_with(("prices",), Prices.read, files.find(keys.prices))

@@ -143,7 +143,7 @@ def points(keys: FlitsKeys, files: Files) -> list[Point]:
     try:
         _load(keys)
     except InputError as error:
-        raise WrongKey(error.message, (error.key,) if error.key else ()) from None
+        raise WrongKey.of(error, keys) from None
     single = {"engine", "routing", "policy", "load"}
     common = keys.model_dump(mode="json", exclude_none=True, exclude=single)
     return [

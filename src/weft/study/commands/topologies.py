@@ -134,7 +134,7 @@ def points(keys: TopologyKeys, files: Files) -> list[Point]:
     try:
         machines, refused = machines_for(keys.hosts, radix, keys.rate, keys.family)
     except InputError as error:
-        raise WrongKey(error.message, (error.key,) if error.key else ()) from None
+        raise WrongKey.of(error, keys) from None
     if not machines:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise WrongKey(f"no machine fits: {reasons}", ("hosts",))

@@ -428,8 +428,8 @@ class Simulation(Runs):
         ]
         return {**data, "job": named}
 
-    @functools.cached_property
-    def runs(self) -> tuple[Run, ...]:
+    @property
+    def runs(self) -> list[Run]:
         """All combinations of the listed values."""
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
         methods = fitting_methods(self.level, self.engine, self.routing, self.policy, self.sharing)
@@ -438,12 +438,12 @@ class Simulation(Runs):
             count *= len(choices)
         if count > MAX_RUNS:
             raise InputError(f"the lists combine to {count:,} runs; expected at most {MAX_RUNS:,}")
-        return tuple(
+        return [
             Run(number, **method._asdict(), jobs=tuple(choice))
             for number, (choice, method) in enumerate(
                 itertools.product(itertools.product(*jobs), methods), 1
             )
-        )
+        ]
 
 
 class Experiment(Simulation):

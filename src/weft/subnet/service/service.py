@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
-from weft.kernels.keys.assignment import best_alternative
-from weft.sim.keys.alternatives import InstalledKey
+from weft.sim.keys.alternatives import InstalledKey, load_decision
 from weft.sim.keys.choice import Criterion
 from weft.sim.keys.network import key_network
 from weft.subnet.service import makers, models
@@ -183,10 +182,7 @@ class Service:
     async def start(self) -> None:
         """Start to handle events and to end leases."""
         # The first decision would wait until its compiled code is loaded.
-        none = np.zeros(0, dtype=np.int32)
-        best_alternative(
-            np.zeros(2, dtype=np.int64), none, none, self.ledger.loads, self.network.weight, True
-        )
+        load_decision(self.network)
         self.spawn(self._write())
         self.spawn(self._answers.start())
         await self._look_at_clock()
