@@ -65,7 +65,7 @@ class Run:
 
     def until(self, cycle: int) -> FlitNet:
         """Simulate up to a cycle and return the state."""
-        while self.routing.loop(self.net, None, cycle) == NO_PACKETS:
+        while self.routing.loop(self.net)(cycle) == NO_PACKETS:
             self.net = with_packets(self.net)
         return self.net
 

@@ -96,7 +96,7 @@ def test_a_deadlock_is_found_if_packets_are_stuck_and_never_moves_again(
     assert (run.net.in_lanes[["front", "first"]][list(first)] == seen).all()
     ended = STUCK
     for cycle in range(6500, 12_000, 500):
-        ended = run.routing.loop(run.net, None, cycle)
+        ended = run.routing.loop(run.net)(cycle)
         if ended == STUCK:
             break
     assert ended == STUCK

@@ -8,6 +8,6 @@ from tests.study_kills import run_kills
 
 
 def test_at_most_active_runs_are_lost_and_nothing_is_corrupt(tmp_path: Path) -> None:
-    counts = run_kills(tmp_path, 6, seed=1, runs=30)
+    counts = run_kills(tmp_path, 15, seed=1, runs=30)
     assert counts["runs"]
     assert counts["workers"]

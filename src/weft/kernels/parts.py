@@ -111,6 +111,11 @@ def parts(state: Any) -> Any:
     return None if state is None else StateParts(state)
 
 
+def renewed(known: Any, state: Any) -> Any:
+    """Return the parts of a state: those that are known, unless they are those of another tuple."""
+    return known if known is not None and known.state is state else parts(state)
+
+
 def _block(state: dict[str, Any]) -> Iterator[int]:
     """Yield the words that describe the parts."""
     for part in state.values():

@@ -286,16 +286,18 @@ def _run(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[FlitNet, int]:
     """Run to the end of the measurement, and on until its packets have arrived."""
+    run = routing.loop(net)
     while True:
         now = int(net.count.now)
         if now >= last or (now >= measured and _is_drained(net)):
             return net, 0
         until = min(now + REPORT_CYCLES, last)
         until = min(until, measured if now < measured else now + max(measured // 16, 64))
-        why = routing.loop(net, None, until)
+        why = run(until)
         raise_deferred()
         if why == NO_PACKETS:
             net = with_packets(net)
+            run = routing.loop(net)
         elif why == STUCK:
             return net, why
         if progress:

@@ -391,16 +391,18 @@ def _run(
     """Run to the end; return the state, the reason for stopping, and whether the user stopped."""
     cycles = 1000
     messages = len(workload.messages)
+    run = routing.loop(net, ranks)
     while True:
         began = time.perf_counter()
         try:
             until = min(int(net.count.now) + cycles, last)
-            why = routing.loop(net, ranks, until)
+            why = run(until)
             raise_deferred()
         except KeyboardInterrupt:
             return net, MORE, True
         if why == NO_PACKETS:
             net = with_packets(net)
+            run = routing.loop(net, ranks)
             continue
         if progress:
             count = ranks.count

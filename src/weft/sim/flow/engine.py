@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.flow.state import COUNT, RULES, Flows, Level, Paths
 from weft.kernels.flow.state import QueuePairs as Queues
-from weft.kernels.parts import parts
+from weft.kernels.parts import renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
@@ -255,13 +256,14 @@ class _State:
             keyed.mark(self.ranks.sends, self.ranks.left)
         messages, rules = len(workload.messages), self.level.rules
         limit_ns = float(rules.max_time_ns)
+        states: Iterable[Any] = repeat(None)
         instants = 1  # adapted to `REPORT_S`: Python handles interrupts between calls only
         while True:
             began = time.perf_counter()
             change_ns = np.inf if keyed is None else keyed.next_change_ns
             rules.max_time_ns = min(limit_ns, change_ns)
-            state = map(parts, (self.ranks, self.level, *self.sharing))
-            why = kernel.run(*state, instants)
+            states = [*map(renewed, states, (self.ranks, self.level, *self.sharing))]
+            why = kernel.run(*states, instants)
             raise_deferred()
             if keyed is not None and why == kernel.ASKED:
                 self._answer(keyed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from weft.kernels.packet import calendar, records, view
 from weft.kernels.packet import engine as kernel
 from weft.kernels.packet.lanes import LIMIT_BYTES
 from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Net, Trace
-from weft.kernels.parts import parts
+from weft.kernels.parts import renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
@@ -42,7 +42,7 @@ class PacketRunState:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
     `cut_short` is True if the last step ended before its number of instants; `kept` is the state of
-    the policy's kernels.
+    the policy's kernels, and `parts` are the net and the ranks as the last step had them.
     """
 
     net: Net
@@ -53,6 +53,7 @@ class PacketRunState:
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
     kept: Any = None
+    parts: Sequence[Any] = (None, None)
 
     @classmethod
     def of(
@@ -152,7 +153,9 @@ class PacketRunState:
         until, keyed = self.next_look, self.keyed
         if keyed is not None and keyed.next_change_ns < np.inf:
             until = min(until, int(picoseconds(keyed.next_change_ns)))
-        why = int(kernel.run(parts(self.net), parts(self.ranks), until, instants))
+        states = self.net, self.ranks
+        self.parts = [*map(renewed, self.parts, states)]
+        why = int(kernel.run(*self.parts, until, instants))
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,15 +63,15 @@ class Routing:
     choices: Choices | None = None
     escapes: bool = False
 
-    def loop(self, net: FlitNet, ranks: Ranks | None, until: int) -> int:
-        """Simulate up to a cycle; see `weft.kernels.flit.engine.run`."""
+    def loop(self, net: FlitNet, ranks: Ranks | None = None) -> Callable[[int], int]:
+        """Return the function of `weft.kernels.flit.engine.run` that simulates up to a cycle."""
         state = StateParts(net, hidden="routes")
         word, net.rules.adaptive = int64, self.adaptive
         net.rules.route = address_of(self.route, boolean, state.known, word, word, word, word, word)
         net.rules.enter = 0
         if self.enter is not nothing:
             net.rules.enter = address_of(self.enter, none, state.known, word, word, word)
-        return int(run(state, parts(ranks), until))
+        return partial(run, state, parts(ranks))
 
 
 def fixed(arrays: Any) -> Any:
