@@ -198,4 +198,6 @@ def _moments(values: Array) -> tuple[NDArray[np.int64], Array, Array]:
 def _quantile(freedom: NDArray[Any]) -> Array:
     """Return the quantile of Student's distribution for an interval; NaN without a degree."""
     known = freedom > 0
+    if not known.any():
+        return np.full(known.shape, np.nan)
     return np.where(known, student_t(np.where(known, freedom, 1)), np.nan)
