@@ -77,13 +77,14 @@ def ran(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
 
 
 def test_warmup_compiles_what_the_commands_need_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ran(monkeypatch) == [name for name in warmup.PARTS if name != "routes"]
+    assert ran(monkeypatch) == [name for name in warmup.PARTS if name not in ("routes", "programs")]
     assert ran(monkeypatch, "--for", "predict") == ["contention"]
     assert ran(monkeypatch, "--for", "compare,route", "--for", "info") == [
         "comparisons", "routes", "rare",
     ]  # fmt: skip
     assert ran(monkeypatch, "--for", "simulate") == ["packets", "flits", "routes", "flows"]
     assert ran(monkeypatch, "--for", "list, doctor") == []
+    assert ran(monkeypatch, "--for", "trace,convert") == ["programs"]
     assert ran(monkeypatch, "--for", "paper") == list(warmup.ALL)
     assert set(warmup.NEEDS) <= set(commands())
 
