@@ -68,7 +68,7 @@ REASONS = {
 }
 #: Kernels above each limit: they take flat arrays, and a part of a loop that becomes a kernel of
 #: its own takes them all again. There must not be more; lower the numbers where there are fewer.
-KERNELS_WITH_MORE, DEEPER_KERNELS = 39, 18
+KERNELS_WITH_MORE, DEEPER_KERNELS = 19, 18
 BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, ast.Match)
 
 
