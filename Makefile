@@ -33,7 +33,7 @@ demo: $(VENV)/.installed
 	$(BIN)/weft compare '$(FABRIC)' $(if $(NAMES),--names '$(NAMES)') --report $(OUT)/report.html
 	@echo "Open $(abspath $(OUT)/report.html) in a browser."
 
-# On two cores the tests leave time for the linters and the site.
+# The linters and the site run beside the tests, which often wait for processes.
 test: system $(VENV)/.tested
 	$(MAKE) --jobs=2 lint unit docs
 

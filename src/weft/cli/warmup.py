@@ -25,7 +25,7 @@ from weft.cli.listing import KINDS
 from weft.cli.option_types import FIRST, Name
 from weft.cli.study_progress import Display
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import did_you_mean
+from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
@@ -88,10 +88,7 @@ def needed(names: Sequence[str]) -> str:
     known = commands()
     for name in names:
         if name not in known:
-            meant = did_you_mean(name, known)
-            raise InputError(
-                f"--for: unknown command {name!r}{meant}; expected one of {', '.join(known)}"
-            )
+            raise InputError(wrong_name("--for: unknown command", name, known))
     wanted = {part for name in names for part in NEEDS.get(name, ALL)} if names else set(ALL)
     return ",".join(part for part in PARTS if part in wanted)
 
