@@ -28,6 +28,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
+from weft.kernels.draws import uniforms
 from weft.kernels.flow.contention_steps import synchronous_times
 from weft.routing import route
 from weft.routing.lower import lower
@@ -235,8 +236,10 @@ def warm_service() -> None:
 
 
 def warm_programs() -> None:
-    """Make a workload of a collective, as `weft trace` and `weft convert` do."""
+    """Make a workload and draw random numbers, as `weft trace` and `weft convert` do."""
     load_workload("allreduce:size=64KiB", 4)
+    ranks = np.zeros(1, dtype=np.int64)
+    uniforms(np.uint64(0), ranks, ranks, np.zeros(1))
 
 
 def warm_contention() -> None:
@@ -261,8 +264,8 @@ PARTS: dict[str, Callable[[], Iterable[Part]]] = {
     "service": lambda: [warm_service],
     "programs": lambda: [warm_programs],
 }
-#: All kernels: comparisons have those of routes, and simulations those of programs.
-ALL = tuple(name for name in PARTS if name not in ("routes", "programs"))
+#: All kernels: comparisons have those of routes.
+ALL = tuple(name for name in PARTS if name != "routes")
 _LEVELS = ("packets", "flits", "routes", "flows")
 #: Command -> names of its parts; all for commands that are not listed.
 NEEDS: dict[str, tuple[str, ...]] = {
