@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 import weft
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 SRC = Path(weft.__file__).parents[1]
 ERRORS = {"InputError", "NotApplicable", "TraceError", "WeftError", "WrongKey"}
 PARSING = {
@@ -16,10 +20,31 @@ PARSING = {
 }  # fmt: skip
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    """Return the name and the syntax tree of each module."""
-    for path in sorted(SRC.rglob("*.py")):
-        yield str(path.relative_to(SRC)), ast.parse(path.read_text())
+class Nodes:
+    """Parts of the syntax trees of all modules, each with the name of its module."""
+
+    def __init__(self) -> None:
+        self.handlers: list[tuple[str, ast.ExceptHandler]] = []
+        self.functions: list[tuple[str, Function]] = []
+        self.classes: list[tuple[str, ast.ClassDef]] = []
+        self.dicts: list[tuple[str, ast.Dict]] = []
+        for path in sorted(SRC.rglob("*.py")):
+            name = str(path.relative_to(SRC))
+            for node in ast.walk(ast.parse(path.read_text())):
+                match node:
+                    case ast.ExceptHandler():
+                        self.handlers.append((name, node))
+                    case ast.FunctionDef() | ast.AsyncFunctionDef():
+                        self.functions.append((name, node))
+                    case ast.ClassDef():
+                        self.classes.append((name, node))
+                    case ast.Dict():
+                        self.dicts.append((name, node))
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Nodes:
+    return Nodes()
 
 
 def names(tree: ast.AST) -> set[str]:
@@ -38,13 +63,11 @@ def parses(node: ast.AST, error: str) -> bool:
     return called and node.func.attr in PARSING and error in names(node)
 
 
-def test_no_module_parses_the_text_of_an_error() -> None:
+def test_no_module_parses_the_text_of_an_error(nodes: Nodes) -> None:
     handlers = [
         (name, node)
-        for name, tree in trees()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ExceptHandler) and node.name and node.type
-        if names(node.type) & ERRORS
+        for name, node in nodes.handlers
+        if node.name and node.type and names(node.type) & ERRORS
     ]
     assert len(handlers) > 100
     assert not [
@@ -86,22 +109,43 @@ def depth(node: ast.AST) -> int:
     return deepest
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, int]]:
-    """Return the module of each function, its syntax tree, and its number of parameters."""
-    for name, tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = node.args
-                listed = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-                yield name, node, len(listed) + bool(given.vararg) + bool(given.kwarg)
+def parameters(node: Function) -> int:
+    given = node.args
+    listed = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return len(listed) + bool(given.vararg) + bool(given.kwarg)
 
 
-def test_functions_have_few_parameters_or_a_reason_and_are_not_nested_deeply() -> None:
-    many = [(name, node.name) for name, node, count in functions() if count > MOST_PARAMETERS]
-    deep = [(name, node.name) for name, node, _ in functions() if depth(node) > DEEPEST]
+def test_functions_have_few_parameters_or_a_reason_and_are_not_nested_deeply(
+    nodes: Nodes,
+) -> None:
+    many = [
+        (name, node.name) for name, node in nodes.functions if parameters(node) > MOST_PARAMETERS
+    ]
+    deep = [(name, node.name) for name, node in nodes.functions if depth(node) > DEEPEST]
     kernel = "weft/kernels/"
     assert sum(name.startswith(kernel) for name, _ in many) <= KERNELS_WITH_MORE
     assert sum(name.startswith(kernel) for name, _ in deep) <= DEEPER_KERNELS
     given = [function for name, function in many if not name.startswith(kernel)]
     assert sorted(given) == sorted(REASONS)
     assert not [each for each in deep if not each[0].startswith(kernel)]
+
+
+def test_no_two_public_classes_share_a_name(nodes: Nodes) -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, node in nodes.classes:
+        if not node.name.startswith("_"):
+            places[node.name].append(f"{name}:{node.lineno}")
+    assert len(places) > 400
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_names_of_columns_are_words_joined_by_underscores(nodes: Nodes) -> None:
+    names = [
+        key.value
+        for _, node in nodes.dicts
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Call)
+        if isinstance(value.func, ast.Name) and value.func.id == "Column"
+    ]
+    assert len(names) > 300
+    assert not [name for name in names if not re.fullmatch("[a-z0-9]+(_[a-z0-9]+)*", name)]

@@ -9,7 +9,6 @@ import inspect
 import re
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,32 +96,6 @@ def test_every_public_name_has_a_docstring() -> None:
         for parameter in inspect.signature(getattr(weft, name)).parameters.values():
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
                 assert re.search(rf"^(\w+, )*{parameter.name}\b", text, re.MULTILINE), parameter
-
-
-def test_no_two_public_classes_share_a_name() -> None:
-    places: dict[str, list[str]] = defaultdict(list)
-    for package in (weft, weft_calibration, weft_papers):
-        folder = Path(package.__file__).parent
-        for path in sorted(folder.rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places[node.name].append(f"{path.relative_to(folder.parent)}:{node.lineno}")
-    assert len(places) > 400
-    assert not {name: where for name, where in places.items() if len(where) > 1}
-
-
-def test_names_of_columns_are_words_joined_by_underscores() -> None:
-    names = [
-        key.value
-        for path in Path(weft.__file__).parents[1].rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Dict)
-        for key, value in zip(node.keys, node.values, strict=True)
-        if isinstance(key, ast.Constant) and isinstance(value, ast.Call)
-        if isinstance(value.func, ast.Name) and value.func.id == "Column"
-    ]
-    assert len(names) > 300
-    assert not [name for name in names if not re.fullmatch("[a-z0-9]+(_[a-z0-9]+)*", name)]
 
 
 def test_import_loads_nothing_heavy_until_a_name_is_used() -> None:
