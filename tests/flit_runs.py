@@ -62,11 +62,13 @@ class Run:
             self.routing = bind(routing, self.links, lanes)
         options.setdefault("lockstep", self.routing.remote)
         self.net: FlitNet = state(self.links, self.routing.arrays, router, load, **options)
+        self._loop = self.routing.loop(self.net)
 
     def until(self, cycle: int) -> FlitNet:
         """Simulate up to a cycle and return the state."""
-        while self.routing.loop(self.net)(cycle) == NO_PACKETS:
+        while self._loop(cycle) == NO_PACKETS:
             self.net = with_packets(self.net)
+            self._loop = self.routing.loop(self.net)
         return self.net
 
     def after(self, more: int = 2000) -> FlitNet:

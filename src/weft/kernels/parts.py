@@ -9,7 +9,7 @@ of a block with those words, of which it loads the ones that it uses.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 from typing import Any
 
@@ -95,10 +95,37 @@ class StateParts:
             self.inner = StateParts(getattr(state, hidden))
             own = {hidden: self.inner.block.ctypes.data}
         inner = None if self.inner is None else self.inner._numba_type_
-        seen = typeof(state if hidden is None else state._replace(**{hidden: None}))
+        seen = _kind_of(state if hidden is None else state._replace(**{hidden: None}))
         self._numba_type_ = _type_of(seen, hidden, None)
         self.known = _type_of(seen, hidden, inner)
         self.block = np.array([*_block(state._asdict() | own)], dtype=np.int64)
+
+
+def _kind_of(state: Any) -> Any:
+    """Return Numba's type of a named tuple, which takes long to find for arrays of records."""
+    key = _layout(state)
+    if key not in _KINDS:
+        _KINDS[key] = typeof(state)
+    return _KINDS[key]
+
+
+def _layout(part: Any) -> Hashable:
+    """Return what Numba's type of a part depends on."""
+    match part:
+        case tuple():
+            return type(part), *map(_layout, part)
+        case np.ndarray():
+            return part.dtype, part.ndim, part.flags.num
+        case np.record() | np.void():
+            return type(part), part.dtype
+        case int():
+            return type(part), part < 2**63
+        case _:
+            return type(part)
+
+
+#: What the type of a named tuple depends on -> its type.
+_KINDS: dict[Hashable, Any] = {}
 
 
 @cache
@@ -120,7 +147,7 @@ def _block(state: dict[str, Any]) -> Iterator[int]:
     """Yield the words that describe the parts."""
     for part in state.values():
         if isinstance(part, np.ndarray):
-            address = part.__array_interface__["data"][0]
+            address = part.ctypes.data  # an `__array_interface__` describes all fields, too
             yield from (0, 0, part.size, part.itemsize, address, *part.shape, *part.strides)
         elif isinstance(part, np.record | np.void):
             yield part.__array_interface__["data"][0]
@@ -132,6 +159,7 @@ def _block(state: dict[str, Any]) -> Iterator[int]:
             yield int(part)
 
 
+@cache
 def address_of(kernel: Any, result: Any, *arguments: Any) -> int:
     """Compile a kernel for arguments of these types, and return its address for `call`.
 
