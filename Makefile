@@ -57,7 +57,7 @@ docs: $(VENV)/.tested
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 validate: $(VENV)/.tested
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile=validate
 
 bench: $(VENV)/.tested
 	$(BIN)/python -m benchmarks

@@ -14,7 +14,10 @@ from weft.cli import common
 
 # No test depends on the machine's speed: neither examples nor their generation have a deadline.
 # Other settings are hypothesis's own: fixed examples on CI, random ones elsewhere.
-settings.register_profile("weft", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make validate` tries the numbers of examples that tests name, or 100; `make test` a quarter.
+GIVEN = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("validate", GIVEN, max_examples=100)
+settings.register_profile("weft", GIVEN, max_examples=25)
 settings.load_profile("weft")
 
 

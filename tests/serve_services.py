@@ -176,8 +176,3 @@ def served(
                 runner.run(life.__aexit__(None, None, None))
     finally:
         store.close()
-
-
-def fill(size: int) -> int:
-    """Take memory, in a worker."""
-    return len(b"x" * size)

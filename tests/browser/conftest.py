@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Playwright, expect, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from weft.report.comparison_data import Page
@@ -29,7 +29,10 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+VIEWPORT = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     if not Path(CHROMIUM).exists():
         message = "no Chromium (Debian: apt-get install chromium)"
@@ -40,9 +43,13 @@ def playwright() -> Iterator[Playwright]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
+    """Return a browser with one tab, for all pages that need no other settings."""
     started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+    context = started.new_context(offline=True, viewport=VIEWPORT)
+    context.set_default_timeout(LIMIT_MS)
+    context.new_page()
     yield started
     started.close()
 
@@ -53,8 +60,7 @@ class Report:
 
     tab: Tab
     page: Page
-    wrong: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
+    wrong: list[str]
 
     def text(self, selector: str) -> str:
         return self.tab.locator(selector).inner_text()
@@ -101,28 +107,58 @@ class Report:
 
 
 @contextmanager
+def watched_page(browser: Browser, path: Path, **options: Any) -> Iterator[tuple[Tab, list[str]]]:
+    """Open a page without network; yield its tab and the errors that occur in it.
+
+    Fail if there are errors in the end, or the page made a request. Without options the tab is the
+    browser's first, as another takes much longer to begin.
+    """
+    context = browser.contexts[0]
+    if options:
+        context = browser.new_context(offline=True, **{"viewport": VIEWPORT} | options)
+        context.set_default_timeout(LIMIT_MS)
+    tab = context.new_page() if options else context.pages[0]
+    wrong: list[str] = []
+    requests: list[str] = []
+
+    def note_message(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            wrong.append(message.text)
+
+    def note_dialog(dialog: Dialog) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    listeners = {
+        "console": note_message, "dialog": note_dialog,
+        "pageerror": lambda error: wrong.append(str(error)),
+        "request": lambda request: requests.append(request.url),
+    }  # fmt: skip
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    try:
+        tab.goto(path.as_uri())
+        if options.get("java_script_enabled", True):
+            tab.wait_for_selector("html[data-state=done]", state="attached")
+            settle(tab)
+        yield tab, wrong
+        assert wrong == []
+        assert requests == [path.as_uri()]
+    finally:
+        for event, listener in listeners.items():
+            tab.remove_listener(event, listener)
+        if options:
+            context.close()
+        else:
+            tab.mouse.move(0, 0)
+            tab.emulate_media(media="null")
+
+
+@contextmanager
 def opened_page(browser: Browser, path: Path, **options: Any) -> Iterator[Tab]:
-    """Open a page without network; fail if it makes a request or an error occurs in it."""
-    context = browser.new_context(
-        offline=True, **{"viewport": {"width": 1280, "height": 900}} | options
-    )
-    context.set_default_timeout(LIMIT_MS)
-    tab, wrong, requests = context.new_page(), [], []
-    tab.on(
-        "console",
-        lambda message: (
-            wrong.append(message.text) if message.type in {"error", "warning"} else None
-        ),
-    )
-    tab.on("pageerror", lambda error: wrong.append(str(error)))
-    tab.on("request", lambda request: requests.append(request.url))
-    tab.goto(path.as_uri())
-    tab.wait_for_selector("html[data-state=done]", state="attached")
-    settle(tab)
-    yield tab
-    assert wrong == []
-    assert requests == [path.as_uri()]
-    context.close()
+    """Open a page as `watched_page`; any error fails the test."""
+    with watched_page(browser, path, **options) as (tab, _):
+        yield tab
 
 
 def settle(tab: Tab) -> None:
@@ -132,37 +168,14 @@ def settle(tab: Tab) -> None:
 
 @pytest.fixture
 def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
-    contexts = []
-    reports = []
+    """Return a function that opens a report, in place of the one before."""
+    with ExitStack() as opened:
 
-    def opened(page: Page, **options: Any) -> Report:
-        path = tmp_path / "report.html"
-        write_comparison_page(page, path)
-        options = {"viewport": {"width": 1280, "height": 900}} | options
-        context = browser.new_context(offline=True, **options)
-        context.set_default_timeout(LIMIT_MS)
-        contexts.append(context)
-        report = Report(context.new_page(), page)
-        report.tab.on(
-            "console",
-            lambda message: (
-                report.wrong.append(message.text) if message.type in {"error", "warning"} else None
-            ),
-        )
-        report.tab.on("pageerror", lambda error: report.wrong.append(str(error)))
-        report.tab.on("dialog", lambda dialog: report.wrong.append(dialog.message))
-        report.tab.on("request", lambda request: report.requests.append(request.url))
-        report.tab.goto(path.as_uri())
-        if options.get("java_script_enabled", True):
-            report.tab.wait_for_selector("html[data-state=done]", state="attached")
-            report.settle()
-        reports.append(report)
-        return report
+        def open_page(page: Page, **options: Any) -> Report:
+            opened.close()
+            path = tmp_path / "report.html"
+            write_comparison_page(page, path)
+            tab, wrong = opened.enter_context(watched_page(browser, path, **options))
+            return Report(tab, page, wrong)
 
-    yield opened
-    for report in reports:
-        assert report.wrong == []
-        assert all(url.startswith("file:") for url in report.requests)
-        assert len(report.requests) == 1
-    for context in contexts:
-        context.close()
+        yield open_page

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 import weft
 from weft.core import arguments
@@ -96,7 +97,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(values=st.recursive(NUMBERS, lambda inner: st.lists(inner, max_size=4), max_leaves=6))
 def test_numbers_are_in_range_or_refused(values: Any) -> None:
     for kind, check in (

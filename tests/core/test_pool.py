@@ -7,82 +7,29 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.pool_tasks import (
+    Deadly,
+    SlowToLoad,
+    add,
+    count_tasks,
+    die,
+    fail,
+    fill,
+    fork_and_die,
+    join,
+    linger,
+    log_and_wait,
+    strike,
+)
 from tests.processes import PATIENCE_S
 
 from weft.core.errors import InputError
 from weft.core.pool import TRIES, Ended, Workers, cores, held_signals, run_all
-
-Watch = Callable[[Any], None]
-
-
-def add(shared: int, task: int, watch: Watch) -> int:
-    watch(None)
-    return shared + task
-
-
-def count_tasks(shared: list[int], task: int, watch: Watch) -> tuple[int, int]:
-    """Return the number of tasks that this process has run, and its process id."""
-    shared.append(task)
-    return len(shared), os.getpid()
-
-
-def fail(shared: object, task: int, watch: Watch) -> int:
-    if task == 1:
-        raise InputError("no way")
-    return task
-
-
-def die(shared: object, task: int, watch: Watch) -> None:
-    os._exit(3)
-
-
-def linger(shared: object, task: int, watch: Watch) -> int:
-    """End the first task at once; let the others run until stopped."""
-    while task:
-        watch(None)
-        time.sleep(0.005)
-    return -1
-
-
-def join(shared: str, task: str, watch: Watch) -> str:
-    return shared + task
-
-
-def strike(shared: Path, task: signal.Signals, watch: Watch) -> str:
-    """Send the worker a signal, the first time also one that has no number."""
-    if task or not shared.exists():
-        shared.touch()
-        os.kill(os.getpid(), task or signal.SIGKILL)
-    return "survived"
-
-
-def fill(shared: object, task: int, watch: Watch) -> int:
-    """Take so many bytes of memory, and linger if they are many."""
-    return len(bytearray(b"x") * task) if task < 1000 else linger(bytearray(b"x") * task, 1, watch)
-
-
-def log_and_wait(shared: Path, task: int, watch: Watch) -> int:
-    """Write that the task has begun, and wait for the file ``go``."""
-    (shared / f"begun{task}").touch()
-    while not (shared / "go").exists():
-        time.sleep(0.005)
-    return task
-
-
-class Deadly:
-    """An object that ends the process that reads it, with a status or a signal."""
-
-    def __init__(self, how: Callable[[int], Any], number: int) -> None:
-        self.how, self.number = how, number
-
-    def __reduce__(self) -> Any:
-        return self.how, (self.number,)
 
 
 def interrupt_at(number: int) -> Callable[[int, int], None]:
@@ -169,16 +116,6 @@ def test_the_death_of_a_worker_is_noticed_while_a_process_that_it_forked_lives(
         os.kill(process, signal.SIGKILL)
 
 
-def fork_and_die(folder: Path, task: int, watch: object) -> None:
-    """Leave a process behind and die."""
-    process = os.fork()
-    if process == 0:
-        time.sleep(60.0)
-        os._exit(0)
-    (folder / str(process)).touch()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_worker_finishes_its_task_when_it_is_terminated(tmp_path: Path) -> None:
     (tmp_path / "once").touch()
     found = ends(Workers(strike, tmp_path / "once", 1), [signal.SIGTERM] * 5)
@@ -192,21 +129,6 @@ def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
     found = ends(Workers(fill, None, 1, limit_bytes=300 << 20), [1, 400 << 20, 1])
     assert [found[number].over for number in range(3)] == ["", "memory", ""]
     assert (found[0].value, found[2].value) == (1, 1)
-
-
-def loaded(value: int) -> int:
-    time.sleep(3.5)
-    return value
-
-
-class SlowToLoad:
-    """A task that imports much, for example."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __reduce__(self) -> Any:
-        return loaded, (self.value,)
 
 
 def test_the_preparation_of_a_process_is_not_time_of_its_task() -> None:
@@ -283,7 +205,7 @@ def test_cores_are_at_least_one_and_at_most_those_of_the_machine() -> None:
 #: Program that signals its process group after the first task, as terminals and batch systems do.
 SIGNALLED = """
 import os, signal, sys
-from tests.core.test_pool import linger
+from tests.core.pool_tasks import linger
 from weft.core.signals import ended_by, stoppable
 from weft.core.pool import run_all
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from weft.core.errors import InputError
 from weft.sim.flit.booksim.grammar import Assignment, call, items, parse
 
-BOUNDED = settings(max_examples=100)
+BOUNDED = settings(max_examples=examples(100))
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 words = st.from_regex(r"[A-Za-z_.][A-Za-z0-9_\-.+(,)]{0,8}", fullmatch=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import RATE_NAMES, rate_gbps
@@ -332,14 +333,14 @@ def accepts_or_refuses(text: str) -> None:
         assert entry.facts["sniff"](text) in (True, False)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(SMALL).flatmap(mutated))
 def test_mutated_files_are_read_or_refused(text: str) -> None:
     accepts_or_refuses(text)
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())

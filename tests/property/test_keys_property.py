@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 import weft
 from weft.core.errors import InputError, NotApplicable
@@ -104,7 +105,7 @@ def test_written_keys_are_read_back(drawn: tuple[weft.Fabric, list[RoutingKey]])
         min_size=1, max_size=3,
     ),
 )  # fmt: skip
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 def test_damaged_keys_are_read_or_refused_with_file_and_line(
     fabric: weft.Fabric, data: st.DataObject, cuts: list[tuple[float, int, str]]
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.random_fabrics import random_fabric
 
 from weft.core.errors import InputError
@@ -23,7 +24,7 @@ from weft.routing.opensm.qos import endpoint_sls, qos_policy, read_qos_policy
 from weft.routing.routes import TableRoutes
 
 UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-BOUNDED = settings(max_examples=40, suppress_health_check=UNCHECKED)
+BOUNDED = settings(max_examples=examples(40), suppress_health_check=UNCHECKED)
 
 
 def plain_fabric(seed: int) -> Fabric:
@@ -164,7 +165,7 @@ FILES = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", FILES)
-@settings(max_examples=150, suppress_health_check=UNCHECKED)
+@settings(max_examples=examples(150), suppress_health_check=UNCHECKED)
 @given(draw=st.data())
 def test_a_broken_file_is_read_or_refused_in_one_line(
     kind: str, draw: st.DataObject, tmp_path: Path

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.serve_services import ROOT, Caller, Time, served, tick, without_processes
 
 from weft.subnet.service import models
@@ -316,7 +317,7 @@ class ServiceModel(RuleBasedStateMachine):
 
 TestServiceModel = ServiceModel.TestCase
 TestServiceModel.settings = settings(
-    max_examples=15, stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -392,7 +393,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
     where=st.sampled_from(METHODS), content=raw,
     kind=st.sampled_from(["application/json", "application/json", "text/plain", "a/b; charset=x"]),
 )  # fmt: skip
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whatever_is_sent_there_is_one_answer_or_one_error(
     service: Any, where: tuple[str, str], content: bytes, kind: str
 ) -> None:
@@ -418,7 +419,7 @@ names = st.text(max_size=200).filter(lambda text: "/" not in text) | texts
     ),
     token=st.binary(max_size=30),
 )  # fmt: skip
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_whatever_the_address_there_is_one_answer_or_one_error(
     service: Any, method: str, parts: list[str], query: dict[str, str], token: bytes
 ) -> None:

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from weft.core.errors import InputError
 from weft.core.words import quoted, unquoted
@@ -110,7 +111,7 @@ def within_reach(spec: str) -> Fabric | None:
     return fabric
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(spec=specs)
 def test_random_parameters_match_the_literature_or_give_an_error(spec):
     fabric = within_reach(spec)
@@ -142,7 +143,7 @@ def test_random_parameters_match_the_literature_or_give_an_error(spec):
     assert format_spec(again.family, again.parameters) == text
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     spec=st.sampled_from(EXAMPLES),
     cut=st.tuples(st.integers(0, 60), st.integers(0, 60)),
@@ -160,7 +161,7 @@ def test_mutated_specs_give_a_fabric_or_one_clear_error(spec, cut, text):
 labels = st.text("n1,;:=\"[]#@/ é'x-", min_size=1, max_size=8) | st.text(min_size=1, max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(names=st.lists(labels, min_size=4, max_size=4, unique=True))
 def test_any_name_can_be_typed_where_a_node_is_expected(names):
     build_one = FabricBuilder("any names")
@@ -180,7 +181,7 @@ def test_any_name_can_be_typed_where_a_node_is_expected(names):
     assert unquoted(quoted(names[0])) == names[0]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=st.text(max_size=30))
 def test_any_text_is_a_spec_or_refused(text):
     within_reach(text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.random_traces import Sense, Syntax, random_workload
 from tests.reference.trace import plain_workload
 
@@ -54,7 +55,7 @@ def damaged(text: str, seed: int, characters: str) -> str:
     return text[:at] + random.choice(characters) + text[at + 1 :]
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(SEEDS)
 def test_a_written_program_is_read_as_the_same(seed: int) -> None:
     program = Syntax(seed).program()
@@ -64,7 +65,7 @@ def test_a_written_program_is_read_as_the_same(seed: int) -> None:
     assert format_program(again) == text
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_a_broken_text_gives_one_clear_error(seed: int) -> None:
     broken = damaged(format_program(Syntax(seed).program()) + "CALC 5\n", seed, '()x"0,:.@\n =')
@@ -77,7 +78,7 @@ def test_a_broken_text_gives_one_clear_error(seed: int) -> None:
         assert str(error).startswith(f"broken:{error.line}: column {error.column}: ")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS, st.integers(1, 6))
 def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -> None:
     program = Syntax(seed).program()
@@ -88,7 +89,7 @@ def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -
 # -- valid programs, against the reference implementation -----------------------------------------
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(SEEDS)
 def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
     source = Sense(seed)
@@ -127,7 +128,7 @@ def assert_merged(ours: Workload, theirs: Workload) -> None:
 # -- the dense form ------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SEEDS)
 def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     workload = random_workload(seed)
@@ -140,7 +141,7 @@ def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "END\nEND", "1:\n  CALC 5\nEND"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=SEEDS)
 def test_both_readers_agree_on_broken_dense_texts(end: str, seed: int) -> None:
     text = damaged(dense_text(random_workload(seed)) + end, seed, "0123456789 -,EN")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.workload_runs import same
 
 from weft.core.errors import InputError
@@ -84,7 +85,7 @@ def test_messages_of_communicators_match_as_before(workload: Workload) -> None:
     assert same(again, read_goal(write_goal(again), "x.goal"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     workload=workloads(),
     cuts=CUTS,
@@ -154,7 +155,7 @@ def test_a_trace_of_any_actions_is_read(text: str) -> None:
     assert same(workload, read_tit("\n".join(lines), "x"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=traces(), cuts=CUTS, end=ENDS)
 def test_a_broken_trace_is_refused_or_read(
     text: str, cuts: list[tuple[float, int, str]], end: float

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from weft.core.errors import InputError
 from weft.study.experiment import check, read_experiment, resolved
@@ -174,7 +175,7 @@ def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     source=TEXT,
     engines=st.lists(TEXT, min_size=1, max_size=3),

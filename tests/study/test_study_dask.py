@@ -68,11 +68,11 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
 
 
 @pytest.fixture(scope="module")
-def three(
+def two(
     starter: Starter, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, list[int]]]:
-    """Return the address of a cluster of three workers, and their processes."""
-    with cluster(tmp_path_factory.mktemp("cluster"), 3, log_of(starter)) as (_, address, pids):
+    """Return the address of a cluster of two workers, and their processes."""
+    with cluster(tmp_path_factory.mktemp("cluster"), 2, log_of(starter)) as (_, address, pids):
         yield address, pids
 
 
@@ -83,10 +83,10 @@ def _known() -> Iterator[None]:
 
 
 def test_results_are_the_same_when_a_worker_is_killed(
-    starter: Starter, three: tuple[str, list[int]], tmp_path: Path
+    starter: Starter, two: tuple[str, list[int]], tmp_path: Path
 ) -> None:
-    address, pids = three
-    study = Study(starter, quick_file(tmp_path, 40, seconds=0.1), "--scheduler", address)
+    address, pids = two
+    study = Study(starter, quick_file(tmp_path, 20, seconds=0.1), "--scheduler", address)
     study.wait(lambda: study.stored() > 5)
     end(pids[0])
     assert "exit status 1" in study.wait_end()
@@ -95,11 +95,11 @@ def test_results_are_the_same_when_a_worker_is_killed(
 
 @pytest.mark.slow
 def test_runs_over_their_limits_are_recorded_and_others_go_on(
-    starter: Starter, three: tuple[str, list[int]], tmp_path: Path
+    starter: Starter, two: tuple[str, list[int]], tmp_path: Path
 ) -> None:
     # The limit is far above what a run without a wait takes on any machine.
     file = quick_file(tmp_path, 4, seconds=[0.0, 3600.0], keys="run_seconds = 6")
-    study = Study(starter, file, "--scheduler", three[0])
+    study = Study(starter, file, "--scheduler", two[0])
     assert "exit status 1" in study.wait_end()
     with Store(study.store) as store:
         found = [(run.parameters["seconds"], run.status) for run in store.runs()]
@@ -110,9 +110,9 @@ def test_runs_over_their_limits_are_recorded_and_others_go_on(
 
 @pytest.mark.slow
 def test_signals_finish_active_runs_and_end_them(
-    starter: Starter, three: tuple[str, list[int]], tmp_path: Path
+    starter: Starter, two: tuple[str, list[int]], tmp_path: Path
 ) -> None:
-    address, pids = three
+    address, pids = two
     study = Study(starter, quick_file(tmp_path, 60, seconds=0.2), "--scheduler", address)
     study.wait(lambda: study.stored() > 2)
     os.kill(study.pid, signal.SIGTERM)

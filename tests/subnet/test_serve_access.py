@@ -15,8 +15,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.core.pool_tasks import nothing, take
 from tests.processes import PATIENCE_S, left_of, state_of, wait_for
-from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_processes
+from tests.serve_services import FABRIC, ROOT, Caller, served, without_processes
 
 from weft.cli import main
 from weft.core.errors import InputError, WeftError
@@ -475,10 +476,6 @@ def test_work_for_what_would_be_refused_anyway_is_not_done(
         assert caller.refused("POST", "/v1/applications", body, token=ROOT)[1] == code
 
 
-def nothing() -> None:
-    """Prepare nothing."""
-
-
 def test_work_has_a_limit_of_time_and_memory_for_itself_only() -> None:
     async def run() -> None:
         slow = Worker("tests", time.sleep, 6.0)
@@ -488,20 +485,20 @@ def test_work_has_a_limit_of_time_and_memory_for_itself_only() -> None:
             slow.close()
         worker = Worker("tests", nothing)
         try:
-            assert await worker.run(fill, 10) == 10
+            assert await worker.run(take, 10) == 10
             long, short = await asyncio.gather(
                 worker.run(time.sleep, 3.5, limit_s=PATIENCE_S),
-                worker.run(fill, 5, limit_s=3.0),  # its time begins when the first has ended
+                worker.run(take, 5, limit_s=3.0),  # its time begins when the first has ended
             )
             assert (long, short) == (None, 5)
             with pytest.raises(WeftError, match=r"did not finish within 0\.5 s and was ended"):
                 await worker.run(time.sleep, 600, limit_s=0.5)
             with pytest.raises(InputError, match="GiB of memory"):
-                await worker.run(fill, int(memory_limit() * 1.1))
-            assert await worker.run(fill, 7, limit_s=PATIENCE_S) == 7
+                await worker.run(take, int(memory_limit() * 1.1))
+            assert await worker.run(take, 7, limit_s=PATIENCE_S) == 7
             with pytest.raises(WeftError, match="has died"):
                 await worker.run(os._exit, 3)
-            assert await worker.run(fill, 8) == 8
+            assert await worker.run(take, 8) == 8
         finally:
             worker.close()
 

@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 from tests.processes import PATIENCE_S, wait_for
-from tests.serve_services import Time
+from tests.serve_services import Time, without_processes
 
 import weft
 from weft.core.errors import WeftError
@@ -32,6 +32,11 @@ from weft.subnet.service.store import ServiceStore, StoreFailed, hashed
 
 FABRIC = weft.fabric("xgft:2;4,4;1,4")
 PHASES = [{"name": f"p{by}", "pattern": f"shift:offset={by}"} for by in (1, 4)]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_processes(monkeypatch)
 
 
 @contextmanager
