@@ -49,6 +49,7 @@ def measured(model, max_edges=4, noise=0.0, seed=0, graphs=None) -> list[Measure
     return result
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", [INFINIBAND, OTHER, WINDOWS], ids=["ib", "other", "windows"])
 def test_exact_times_give_the_coefficients_back(model) -> None:
     result = fit(measured(model))

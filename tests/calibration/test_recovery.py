@@ -33,6 +33,7 @@ def by_hand(edges, times, name="g") -> Measurement:
 ALONE = by_hand([(0, 1)], [1.0], "alone")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", [INFINIBAND, ETHERNET], ids=["infiniband", "other"])
 def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(model) -> None:
     graphs, shapes = [], {}

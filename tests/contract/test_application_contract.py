@@ -32,7 +32,7 @@ def built(name: str, ranks: int) -> Workload | None:
         return None
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("ranks", COUNTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_rank_takes_part_and_sends_to_others(name: str, ranks: int) -> None:
@@ -50,7 +50,7 @@ def test_every_rank_takes_part_and_sends_to_others(name: str, ranks: int) -> Non
     assert np.all(workload.size_bytes[workload.match[sends]] == workload.size_bytes[sends])
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("ranks", [2, 7, 8, 12, 27])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_application_ends_with_synchronous_sends(name: str, ranks: int) -> None:
@@ -66,6 +66,7 @@ def test_most_numbers_of_ranks_fit(name: str) -> None:
     assert len(fits) >= len(COUNTS) / 2
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.parametrize("ranks", COUNTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_number_of_ranks_that_does_not_fit_is_named(name: str, ranks: int) -> None:

@@ -33,7 +33,7 @@ def sized(name: str, size: int) -> int:
     return 0 if COLLECTIVES[name].sizes is Sizes.NONE else size
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("n", COUNTS)
 def test_every_algorithm_computes_what_mpi_defines(entry: str, n: int) -> None:
@@ -50,7 +50,7 @@ def test_every_algorithm_computes_what_mpi_defines(entry: str, n: int) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("entry", ENTRIES)
 @settings(max_examples=6)
 @given(data=st.data())

@@ -72,7 +72,7 @@ def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
     return route(fabric, "updn", roots="center") if entry.name == "updn" else None
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(("spec", "entry"), CASES)
 def test_an_engine_routes_a_fabric_or_gives_a_reason(entry: Entry, spec: str) -> None:
     for fabric in fabrics(spec):
@@ -116,6 +116,7 @@ def kind(entry: Entry) -> type[Routes]:
 LANED = [entry for entry in engine if lanes(entry)]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("entry", LANED, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("spec", LANE_SPECS)
 def test_lanes_stay_within_max_vls_and_can_protect_management(entry: Entry, spec: str) -> None:
@@ -172,6 +173,7 @@ def test_degenerate_fabrics_are_routed_or_refused(entry: Entry) -> None:
         assert all_to_all_loads(with_many_ports, routes).per_link.sum() == 12
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
 def test_random_fabrics_are_routed_as_far_as_they_are_connected(entry: Entry, seed: int) -> None:
@@ -190,6 +192,7 @@ def soil_memory(random: np.random.Generator) -> None:
     del junk
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(
     "spec",

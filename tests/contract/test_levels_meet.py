@@ -52,6 +52,7 @@ def makespan_ns(workload: str, level: Any) -> float:
     return float(result.makespan_ns)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_packets_and_flits_agree_where_both_do_the_same(workload: str) -> None:
     """Cables take whole cycles at the flit level; the order of packets at a switch differs."""

@@ -219,6 +219,7 @@ def test_a_missing_argument_is_named(family):
         build(family)
 
 
+@pytest.mark.sampled(35)
 @examples
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_pristine_fabric_lacks_nothing(spec, shuffled):

@@ -53,7 +53,7 @@ MORE = {
 }
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("spec", FABRICS, ids=lambda spec: f"{spec[0]}+{spec[1]}-{spec[2]}")
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
 def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(

@@ -22,6 +22,7 @@ def _quiet() -> object:
         yield
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("spec", SPECS)
 def test_formats_survive_a_round_trip(spec: str) -> None:
     fabric = build(spec)
@@ -40,6 +41,7 @@ def test_formats_survive_a_round_trip(spec: str) -> None:
         assert np.array_equal(again.link_to, fabric.link_to)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("spec", SPECS)
 def test_graphml_has_all_nodes_and_cables(spec: str) -> None:
     fabric = build(spec)

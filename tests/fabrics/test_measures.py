@@ -77,6 +77,7 @@ def smallest_cut(fabric: Fabric) -> int:
     return best
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_distances_on_random_fabrics_equal_plain_counts(seed):
     fabric = random_fabric(seed, switches=7, hosts=9)
@@ -191,6 +192,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("spec", SMALL)
 def test_bisections_of_the_literature_are_the_smallest_cuts(spec):
     fabric = build(spec)
@@ -225,6 +227,7 @@ def test_bisection_bounds_are_no_smaller_than_the_smallest_cut(spec):
     assert exact <= bisection_upper_bound(fabric) <= exact + max(1, exact // 4)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", range(40))
 def test_bisection_bounds_on_random_fabrics(seed):
     fabric = random_fabric(seed, switches=8, hosts=7)

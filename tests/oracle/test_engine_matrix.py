@@ -112,7 +112,7 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
     return float(between.max(initial=0.0))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", FABRICS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_weft_is_no_worse_than_opensm(

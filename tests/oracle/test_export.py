@@ -41,6 +41,7 @@ pytestmark = pytest.mark.oracle
 KNS = "kns:k=6,n=2"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["hdor", "updn:roots=center,lmc=2", "minhop"])
 def test_opensm_programs_exactly_the_exported_tables(engine: str, tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
@@ -82,6 +83,7 @@ def test_lids_of_the_fabric_are_kept(tmp_path: Path) -> None:
         assert np.array_equal(subnet.lids().base, old)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spec", "engine"),
     [("torus:5x5", "dfsssp"), ("torus:5x5", "lash"), ("kns:k=4,n=2", "hdor:lanes=4")],

@@ -621,6 +621,7 @@ def test_a_shell_runs_if_no_command_is_specified(
     assert "type 'exit' to end it" in errors
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "command"),
     [

@@ -96,6 +96,7 @@ def named_rates(fabric: Fabric) -> Fabric:
 # -- LIDs ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lmc", [0, 1, 2, 3])
 @pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3"])
 def test_lids_of_a_new_subnet_are_predicted(spec: str, lmc: int, tmp_path: Path) -> None:
@@ -194,6 +195,7 @@ def test_a_lid_that_opensm_assigns_twice_is_predicted(tmp_path: Path) -> None:
 CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lmc", [0, 2])
 @pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3", CLUSTER])
 def test_a_dump_that_is_read_and_written_is_identical(spec: str, lmc: int, tmp_path: Path) -> None:
@@ -245,6 +247,7 @@ def test_the_output_of_every_tool_is_read(lmc: int, tmp_path: Path) -> None:
 # -- lanes and hops --------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("spec", "lmc"), [("kns:k=3,n=2", 0), ("xgft:2;4,4;1,4", 1), (CLUSTER, 0)])
 def test_dumps_of_lanes_and_hops_are_identical(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec).shuffled(5)

@@ -54,7 +54,7 @@ def ours(fabric: Fabric, engine: str, **options: Any) -> np.ndarray:
     return routes.table
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", TREES)
 def test_ftree_equals_opensms_on_complete_trees(
@@ -110,6 +110,7 @@ def lists(fabric: Fabric, folder: Path) -> dict[str, Path]:
     return {kind: folder / kind for kind in files}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("hops", [0, 2])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_ftree_equals_opensms_with_compute_and_io_nodes(
@@ -125,6 +126,7 @@ def test_ftree_equals_opensms_with_compute_and_io_nodes(
     assert np.array_equal(ours(fabric, "ftree", **named, max_reverse_hops=hops), table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("connect", [False, True])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_ftree_equals_opensms_on_faulty_trees_with_roots(
@@ -169,7 +171,7 @@ def test_ftree_equals_opensms_in_the_reachable_part_of_irregular_trees(
     assert np.array_equal(routes.table[seen][:, label == part], table[seen][:, label == part])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", [*OTHERS, TREES[3], CLUSTER])
 def test_dor_equals_opensms(spec: str, shuffle: int | None, tmp_path: Path) -> None:

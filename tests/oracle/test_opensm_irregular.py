@@ -56,7 +56,7 @@ def in_subnet(fabric: Fabric, table: np.ndarray, lmc: int = 0) -> np.ndarray:
     return table[seen][:, label == part]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("spec", "seed"), CASES)
 def test_tables_are_those_of_opensm(spec: str, seed: int, tmp_path: Path) -> None:
     options, lmc = ENGINES[spec]

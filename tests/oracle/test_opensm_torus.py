@@ -102,14 +102,14 @@ def compare(fabric: Fabric, folder: Path, text: str) -> None:
     assert as_theirs.ok_where_connected, as_theirs.text()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", WHOLE + PARALLEL)
 def test_complete_tori_and_meshes_equal_opensms(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
     compare(fabric, tmp_path, folded_configuration(fabric))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cables", [0, 1])
 @pytest.mark.parametrize("spec", ["torus:5x5x4", "torus:6x5"])
 def test_tori_without_a_cable_or_a_switch_equal_opensms(

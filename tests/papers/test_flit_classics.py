@@ -133,7 +133,7 @@ def run(
     )  # fmt: skip
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "pattern", "size"),
     [
@@ -190,7 +190,7 @@ def test_bounds_are_those_of_the_literature() -> None:
         assert _dragonfly(p, a).bound(traffic, True)[1] == pytest.approx(expected)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "pattern"), [case for case in CASES if case[0] not in ("tree", "dragonfly 1056")]
 )
@@ -204,7 +204,7 @@ def test_throughput_comes_near_the_bound_and_never_exceeds_it(name: str, pattern
         assert np.max(above.flits) <= above.cycles
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("routing", ["nca-random", "nca-adaptive"])
 @pytest.mark.parametrize("pattern", BITS)
 def test_a_fat_tree_of_64_nodes_takes_half_its_load(routing: str, pattern: str) -> None:

@@ -334,6 +334,7 @@ def test_more_parts_spread_better(small: StudyResult) -> None:
     assert mean["flowlet-e-ecmp"] > mean["equal-split"]
 
 
+@pytest.mark.slow
 def test_imbalance_does_not_grow_when_the_flows_grow_with_the_hosts() -> None:
     # In the study, imbalance grows with k as the number of flows is fixed; see docs/multipath.md.
     mean = []

@@ -203,7 +203,7 @@ def test_claims_hold_on_measurements_that_fit() -> None:
     assert set(claims["ping"].findings) == {PAPER}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("traffic", "factor", "failing"),
     [

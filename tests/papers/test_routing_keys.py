@@ -250,6 +250,7 @@ def test_claims_hold_on_measurements_that_fit() -> None:
     assert set(verdicts.values()) == {Verdict.HOLDS}, verdicts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "failing"),
     [

@@ -84,6 +84,7 @@ def drawn_run(seed: int) -> Any:
     )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_marks_and_delays_of_runs(seed: int) -> None:
     result = drawn_run(seed)

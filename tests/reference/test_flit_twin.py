@@ -274,7 +274,7 @@ def test_grids_follow_the_rules(seed: int) -> None:
         assert not pair.differences(until), (until, settings)
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(240))
 def test_the_kernel_follows_the_rules(seed: int) -> None:
     settings = drawn(seed)
@@ -283,6 +283,7 @@ def test_the_kernel_follows_the_rules(seed: int) -> None:
         assert not pair.differences(until), (until, settings)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_kernel_allocates_a_busy_switch_by_the_rules(seed: int) -> None:
     draw = Draw(seed)

@@ -22,7 +22,7 @@ def of_simulate(options: dict[str, Any]) -> dict[str, Any]:
     return {**others, "hardware": weft.Hardware(**packet)}
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(48))
 def test_agrees_with_the_reference(seed: int) -> None:
     random = np.random.default_rng(1000 + seed)

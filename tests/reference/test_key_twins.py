@@ -134,7 +134,7 @@ def loads_with(key: RoutingKey, column: np.ndarray, loads: np.ndarray) -> np.nda
     return total
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, 1.0, 1.0, 2.0), (1.0,) * 9 + (0.5, -1.0)])
 @pytest.mark.parametrize("spec", ["xgft:2;3,4;1,3", "xgft:3;2,2,3;1,2,2", "xgft:2;3,3;1,4"])
 def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(

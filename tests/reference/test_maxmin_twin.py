@@ -83,7 +83,7 @@ def random_case(seed: int, *, weighted: bool) -> tuple[Shared, np.random.Generat
     return Shared(capacity, routes, weighted=weighted), random
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("filled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(18))

@@ -18,7 +18,7 @@ from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.routing.routes.mixed_tables import MixedTables, detour
 from weft.routing.routes.tables import distinct_lids
 
-SEEDS = 240
+SEEDS = 100
 
 
 def cases() -> Iterator[tuple[Fabric, TableRoutes, TableRoutes]]:
@@ -48,8 +48,8 @@ def test_mixtures_are_those_of_packets_that_may_use_either_entry() -> None:
         assert {(a[0], b[0]) for a, b in graph.edges} == waits
         assert mixture.lost(fabric) == lost
         count, lossy = count + 1, lossy + bool(lost)
-    assert count > 60
-    assert 20 < lossy < count
+    assert count > SEEDS / 4
+    assert SEEDS / 12 < lossy < count
 
 
 def test_a_detour_uses_only_entries_of_paths_before_and_after() -> None:

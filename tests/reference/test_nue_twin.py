@@ -45,6 +45,7 @@ class Recorder:
         return self.kernel(*arguments)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("management", [False, True])
 @pytest.mark.parametrize(("lanes", "divide"), [(1, False), (3, False), (2, True)])
 @pytest.mark.parametrize("name", [*range(6), "torus:3x3", "dragonfly:a=3,h=1,p=1"])

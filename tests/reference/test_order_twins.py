@@ -21,6 +21,7 @@ def up_links(fabric: Fabric, edge_up: np.ndarray) -> dict[int, bool]:
     return dict(zip(fabric.graph.edge_link.tolist(), map(bool, edge_up), strict=True))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(15))
 def test_up_down_distances_agree_with_the_definition(seed: int) -> None:
     fabric = random_fabric(seed, switches=10)
@@ -64,6 +65,7 @@ def test_counting_chooses_as_opensm_does(seed: int, lmc: int) -> None:
     assert np.array_equal(routes.table, plain.counted_tables(fabric, lmc))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("lmc", [0, 2])
 @pytest.mark.parametrize("seed", range(15))
 def test_ranked_search_chooses_as_opensm_does(seed: int, lmc: int) -> None:

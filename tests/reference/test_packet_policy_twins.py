@@ -71,7 +71,7 @@ def tree(spec: str, seed: int) -> Fabric:
     return fabric
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("spec", TREES)
 @pytest.mark.parametrize("seed", range(9))
 def test_conga_agrees_with_the_reference(spec: str, seed: int) -> None:
@@ -97,6 +97,7 @@ def test_conga_agrees_with_the_reference(spec: str, seed: int) -> None:
     assert twin.heard, "no feedback arrived anywhere"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("by", ["both", "queue", "credits"])
 @pytest.mark.parametrize("gap", [0, 300])
 @pytest.mark.parametrize("seed", range(3))
@@ -170,7 +171,7 @@ def test_estimators_decay_at_each_tick(seed: int) -> None:
     assert kernel.decayed(rules, kept, 2) == 0 == kept["amount_bytes"]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("spec", GROUPS)
 @pytest.mark.parametrize("engine", ["valiant", "ugal"])
 @pytest.mark.parametrize("seed", range(4))

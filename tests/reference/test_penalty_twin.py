@@ -45,7 +45,7 @@ def leaf_spine(random: np.random.Generator, leaves: int, per_leaf: int, spines: 
     return np.array(offset), np.array(link, dtype=np.int32), shares, capacity, pair, hosts
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 @pytest.mark.parametrize("split", [False, True], ids=["one-way", "split"])
 def test_rates_agree_as_flows_start_and_end(model: PenaltyModel, split: bool) -> None:

@@ -120,7 +120,7 @@ def links_of(fabric: Fabric, a: int, b: int, path: tuple[tuple[int, int], ...]) 
     return [*first, *(int(fabric.graph.edge_link[edge]) for edge, _ in path), *last]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_messages_are_split_by_the_probabilities_of_paths(seed: int, direct: bool) -> None:
@@ -176,7 +176,7 @@ def test_messages_and_flows_give_the_same_loads(seed: int) -> None:
     np.testing.assert_allclose(carried, loads.per_link, atol=1e-9)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> None:

@@ -144,6 +144,7 @@ def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[i
     return unrouted, sent_out
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
@@ -276,6 +277,7 @@ def test_source_routes_are_counted_between_first_ports(seed: int) -> None:
     )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_lowered_from_source_routes_have_the_same_paths(seed: int) -> None:
     fabric = random_fabric(seed)

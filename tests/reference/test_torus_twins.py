@@ -32,6 +32,7 @@ def fabrics() -> list[Fabric]:
     return collected
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(20))
 def test_squares_and_meeting_edges(number: int) -> None:
     fabric = fabrics()[number]

@@ -132,6 +132,7 @@ def test_rates_of_two_switches_are_those_of_the_page(row: tuple[str, ...]) -> No
         assert rates[1] == pytest.approx(float(closed), rel=0.005)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("row", table("victims ask for"), ids=" ".join)
 def test_rates_of_the_fat_tree_are_those_of_the_page(row: tuple[str, ...]) -> None:
     offered, queues, control, *expected = row
@@ -140,6 +141,7 @@ def test_rates_of_the_fat_tree_are_those_of_the_page(row: tuple[str, ...]) -> No
     assert formatted([root, float(np.mean(goals)), contributor], tuple(expected)) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", table("setting | hot spot"), ids=" ".join)
 def test_rates_with_other_settings_are_those_of_the_page(row: tuple[str, ...]) -> None:
     setting, *expected = row

@@ -18,6 +18,7 @@ def switch_positions(fabric: Fabric) -> np.ndarray:
     return layout(fabric).position[: fabric.num_switches]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "spec",
     [
@@ -52,6 +53,7 @@ def test_every_node_has_its_own_place(spec, shuffled):
     assert pdist(drawing.position).min() > 0.01
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_fabric_can_be_drawn(seed):
     fabric = random_fabric(seed)

@@ -50,6 +50,7 @@ def assert_grid(kns: Kns, sizes: tuple[int, ...]) -> None:
 # -- recognition ------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("seed", [None, *range(10)])
 @pytest.mark.parametrize(
     ("spec", "sizes", "stages"),
@@ -180,6 +181,7 @@ def test_bad_options_are_refused() -> None:
 # -- pristine fabrics -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("seed", [None, *range(8)])
 @pytest.mark.parametrize(
@@ -363,7 +365,7 @@ def assert_inside(fabric: Fabric) -> None:
     assert verdict.ok_where_connected, verdict.text()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize(
     "spec", ["kns:k=5,n=2", "kns:k=3,n=3,hosts=2,cables=2", "kns:k=6,n=2,s=3,d=4,cables=2"]

@@ -41,6 +41,7 @@ def test_a_fat_tree_needs_one_lane() -> None:
     assert not sl.any()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("management", [False, True])
 @pytest.mark.parametrize(
     "spec", ["kns:k=4,n=2", "torus:4x4x4", "torus:5x5", "xgft:3;3,3,3;1,3,3", "bcube:n=3,k=2"]

@@ -21,6 +21,7 @@ from weft.workload.formats import goal
 LOG = "Jan 01 00:00:00 000000 [1] 0x01 -> "
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("piece", ["\n", " ", "a", "a= ", "==(", "P1 ", "CA 1\n", "graph ", "# \n"])
 @pytest.mark.parametrize("first", ["", "a=", " P1 -> x x ", "strict "])
 def test_signatures(first: str, piece: str) -> None:

@@ -86,6 +86,7 @@ def test_a_complete_fat_tree_is_balanced_for_any_order_of_its_nodes() -> None:
         assert loads.max() == 60
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("max_vls", [1, 2, 8])
 @pytest.mark.parametrize("seed", range(12))
 def test_routes_of_random_fabrics_are_complete_and_acyclic(seed: int, max_vls: int) -> None:

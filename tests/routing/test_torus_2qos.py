@@ -113,6 +113,7 @@ def test_a_torus_with_one_missing_cable_or_switch_is_found(spec: str, seed: int)
         check_steps(fabric, torus)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "spec",
     ["torus:4x5", "torus:3x5", "torus:3x3", "torus:3x4", "torus:4x6", "mesh:3x5", "mesh:5x5"],

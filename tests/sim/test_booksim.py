@@ -271,7 +271,7 @@ PUBLISHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "pattern", "rate", "booksim"), PUBLISHED)
 def test_latency_is_that_of_published_runs(
     tmp_path: Path, text: str, pattern: str, rate: float, booksim: float

@@ -147,7 +147,7 @@ def test_ranks_that_share_hosts_enter_a_barrier_one_by_one() -> None:
     assert result.posted_ns[result.workload.duration_ns == 1.0].min() > 11_000.0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("circuits", [True, False])
 def test_broadcasts_of_many_sources_and_other_traffic_end(seed: int, circuits: bool) -> None:

@@ -18,6 +18,7 @@ from weft.sim.flit.workloads import cycles_of
 from weft.study.spec import study_of
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_sweep_has_the_latency_of_traffic_generated_by_endpoints(size: int) -> None:
     """Poisson arrivals of a sweep against the Bernoulli process of `simulate_flits`.

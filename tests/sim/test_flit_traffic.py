@@ -13,6 +13,7 @@ from weft.sim.flit.routings.grid import coordinates
 TORUS = weft.fabric("torus:4x4")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("measure", [100, 300, 301, 2000])
 def test_accepted_traffic_has_an_interval_for_any_length_of_the_measurement(measure: int) -> None:
     """Only some lengths are multiples of the number of batches."""

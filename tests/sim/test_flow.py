@@ -383,6 +383,7 @@ def test_runs_are_reproducible() -> None:
     assert np.array_equal(one.ended_ns, two.ended_ns)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trace", ["smpi-tit-32", "binary-tree-32.goal"])
 @pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
 def test_real_traces_replay_on_the_real_cluster(shared: Path, trace: str, sharing: str) -> None:

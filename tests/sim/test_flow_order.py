@@ -108,6 +108,7 @@ def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
     assert result["arrived_ns"].to_list() == pytest.approx([1050, 3150])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ranks", [2, 3, 16])
 @pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
 def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
@@ -137,7 +138,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_collectives_take_as_long_as_at_the_packet_level(entry: str) -> None:
     """Every algorithm runs on one switch of 12 ranks and a tree of 16, at default settings.
@@ -183,6 +184,7 @@ def wavefront(side: int, blocks: int, size: int) -> Workload:
     return builder.build()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "spec",
     [

@@ -91,7 +91,7 @@ def test_flows_through_a_chain_of_shared_links_end_within_the_tolerance() -> Non
     assert worst(exact, near) < 0.01
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", ["xgft:2;8,8;1,4", "torus:4x4x4"])
 @pytest.mark.parametrize(
     "program",

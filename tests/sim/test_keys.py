@@ -34,6 +34,7 @@ def test_the_example_of_the_paper() -> None:
     assert "free of contention" in repr(key)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "spec", ["xgft:2;6,6;1,6", "xgft:3;3,4,3;1,3,4", "xgft:4;2,2,3,2;1,2,2,3", "leaf-spine:4;6;5"]
 )

@@ -306,6 +306,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
     assert re.search(r"dmodk +│ +0\.\d+ │ +0\.\d+ │ +0\.\d+ │ +4 │", out)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -40,6 +40,7 @@ def mean_of_md1(load: float) -> float:
     return 1 + load / (2 * (1 - load))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_intervals_cover_the_closed_form_with_their_probability(load) -> None:
     estimates = [run(load, seed=seed).latency for seed in range(100)]
@@ -180,6 +181,7 @@ def one_slow(load: float, seed: int, **rank: str):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("load", "by", "least"), [(0.27, "source", 16), (0.3, "source", 20), (0.3, "destination", 18)]
 )

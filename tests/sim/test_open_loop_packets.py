@@ -118,6 +118,7 @@ def head_of_line(ports: int, slots: int, seed: int) -> float:
     return served / slots / ports
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ports", [4, 8, 16, 32])
 def test_head_of_line_blocking_equals_that_of_a_slotted_switch(ports) -> None:
     result = full_load(ports, FIFO)

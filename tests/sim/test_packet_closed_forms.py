@@ -305,6 +305,7 @@ def test_barriers_take_their_closed_form(ranks: int) -> None:
     assert _collective("barrier-linear", ranks) == 2 * (alone + (ranks - 2) * EMPTY)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1000, 4321])
 def test_collectives_of_equal_rounds_take_the_sum_of_their_rounds(ranks: int, size: int) -> None:

@@ -23,7 +23,7 @@ from weft.fabrics import Fabric, FabricBuilder
 SPEEDUP_2 = Hardware(speedup=2)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) -> None:

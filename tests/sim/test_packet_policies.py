@@ -85,6 +85,7 @@ def slowed(spec: str, level: int, factor: float) -> tuple[Fabric, int]:
     return fabric.degraded([link >> 1], float(fabric.link_rate_gbps[link]) / factor), link
 
 
+@pytest.mark.slow
 def test_conga_leads_flowlets_around_a_slow_cable_far_away() -> None:
     fabric, slow = slowed("xgft:2;8,2;1,4", 1, 4)
     latency, share = dict.fromkeys(POLICIES, 0.0), dict.fromkeys(POLICIES, 0.0)
@@ -155,6 +156,7 @@ def test_valiant_sends_every_packet_via_an_intermediate(policy: str) -> None:
     assert result.packets[apart].sum() == 2 * int(changes.sum()) > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "spec", ["dragonfly:p=2,a=4,h=2", "megafly:p=2,leaves=2,spines=2,h=2", "hyperx:3x4"]
 )

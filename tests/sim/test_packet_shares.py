@@ -125,6 +125,7 @@ TREES = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("name", TREES)
 def test_merging_serves_every_input_once_per_round(name: str, queues: str) -> None:
@@ -355,6 +356,7 @@ def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
     return float((arrived <= end).sum() / slots / ports)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ports", [2, 3, 4])
 def test_input_queues_saturate_where_theory_says(ports: int) -> None:
     """4,000 packets per port agree within 1.5 %; virtual output queues accept far more."""

@@ -125,6 +125,7 @@ def test_path_lengths_on_a_full_mesh() -> None:
     assert "via an intermediate have up to 4 hops, direct ones up to 3" in report.text()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("spec", "kind", "lanes"),
     [
@@ -176,6 +177,7 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
     assert np.array_equal(find_grid(fabric), fabric.coordinates[fabric.graph.row_node])
 
 
+@pytest.mark.slow
 def test_the_search_for_groups_is_fast_on_dense_random_networks() -> None:
     """Where no cliques exist, the search does not try all subsets of switches."""
     fabric = weft.fabric("jellyfish:switches=90,degree=70")

@@ -36,7 +36,7 @@ def takes(level: Any, work: Workload, **options: Any) -> float:
     return float(result.makespan_ns)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rendezvous", ["get", "put"])
 @pytest.mark.parametrize("level", ["flow", "packet", "flit"])
 def test_an_exchange_uses_both_directions_however_late_one_side_is(

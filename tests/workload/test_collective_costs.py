@@ -124,7 +124,7 @@ def cost(entry: str, p: int, size: int) -> tuple[float, ...]:
     )
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("entry", POWERS_OF_TWO)
 @pytest.mark.parametrize("p", [2, 8])
 def test_costs_for_powers_of_two(entry: str, p: int) -> None:
@@ -132,6 +132,7 @@ def test_costs_for_powers_of_two(entry: str, p: int) -> None:
     assert cost(entry, p, size) == POWERS_OF_TWO[entry](p, int(log2(p)), size)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("entry", ANY)
 @pytest.mark.parametrize("p", [3, 7, 12])
 def test_rounds_and_messages_for_other_numbers(entry: str, p: int) -> None:

@@ -16,7 +16,7 @@ class Mail(NamedTuple):
     lanes: Any
     #: uint64 [horizon * nodes]: bits of the input ports of a node at which a flit arrives.
     flit_ports: Any
-    #: unsigned [horizon * outputs]: bits of the lanes for which a credit arrives.
+    #: uint32 [horizon * outputs]: bits of the lanes for which a credit arrives.
     credits: Any
     #: uint64 [horizon * nodes]: bits of the output ports of a node for which credits arrive.
     credit_ports: Any

@@ -345,7 +345,7 @@ def state(
             flits=np.zeros(horizon * len(inputs), dtype=np.int32),
             lanes=np.zeros(horizon * len(inputs), dtype=np.uint8),
             flit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
-            credits=np.zeros(horizon * len(outputs), dtype=_bits_of(router.lanes)),
+            credits=np.zeros(horizon * len(outputs), dtype=np.uint32),
             credit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
             acknowledged=np.full(horizon, -1, dtype=np.int32),
             awake=_awake(horizon, words, ends),
@@ -382,11 +382,6 @@ def _awake(horizon: int, words: int, ends: int) -> NDArray[np.uint64]:
     bits = np.zeros(horizon * words * 64, dtype=np.uint8)
     bits[:ends] = 1
     return np.packbits(bits, bitorder="little").view(np.uint64)
-
-
-def _bits_of(lanes: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest type with a bit for each lane."""
-    return np.uint8 if lanes <= 8 else np.uint16 if lanes <= 16 else np.uint32
 
 
 def waits_of(net: FlitNet) -> NDArray[np.int64]:
