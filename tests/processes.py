@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Longest wait for what must happen, in seconds. Only a fault takes as long, on any machine.
@@ -51,6 +52,17 @@ def end(pid: int, *, group: bool = False) -> None:
         os.waitpid(pid, 0)
     while state_of(pid):
         time.sleep(0.001)
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let writes beyond a size fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 #: Forks a command of weft for each line of arguments, so that hundreds need not import anything.

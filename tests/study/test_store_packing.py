@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.processes import largest_file
 from tests.stores import about, add_runs, packed_of, task_of
 
 from weft.cli.entry import main
@@ -247,19 +245,14 @@ def test_files_that_are_no_stores_are_refused(
     assert len(runs_of(first)) == 4
 
 
-def limited(words: list[str], size: int) -> subprocess.CompletedProcess[str]:
+def limited(words: list[str], size: int) -> int:
     """Run a command that may write no file above a size, as on a full disk."""
-    return subprocess.run(
-        [sys.executable, "-m", "weft", "store", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-    )
+    with largest_file(size):
+        return main(["store", *words])
 
 
 def test_a_full_disk_is_one_error_and_leaves_no_file(
-    two: tuple[Path, Path], tmp_path: Path
+    two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = two
     words = [
@@ -268,9 +261,10 @@ def test_a_full_disk_is_one_error_and_leaves_no_file(
         ["pull", str(tmp_path / "third"), str(second)],
     ]
     for each in words:
-        done = limited(each, 1000)
-        assert (done.returncode, done.stdout) == (2, "")
-        (line,) = done.stderr.splitlines()
+        assert limited(each, 1000) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        (line,) = said.err.splitlines()
         assert line.startswith("weft: error: ")
         assert "File too large" in line or "disk" in line
     names = {path.name for path in tmp_path.iterdir()}
@@ -278,7 +272,7 @@ def test_a_full_disk_is_one_error_and_leaves_no_file(
     assert len(runs_of(first)) == len(runs_of(second)) == 4
     # With some bytes more, the disk is full in the middle of the runs; what was taken is whole.
     add_runs(second, range(2, 60))
-    assert limited(["pull", str(first), str(second)], 100_000).returncode == 2
+    assert limited(["pull", str(first), str(second)], 100_000) == 2
     with Store(first, write=True) as store:
         store.clean()
     assert 4 < len(runs_of(first)) < 60

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import signal
 import sqlite3
 import tempfile
@@ -14,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.processes import Starter, end
+from tests.processes import Starter, end, largest_file
 from tests.study_kills import rows
 from tests.study_processes import Study, computed_here
 from tests.study_runs import logged, prepared, quick_file, registered
@@ -162,17 +161,6 @@ def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path, capsys) -> Non
         said = capsys.readouterr().err
         assert "is a store of format 99, made by a later version of weft" in said
     assert index.read_bytes() == before
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Let writes beyond a size fail, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.sampled(3)

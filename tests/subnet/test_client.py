@@ -18,6 +18,7 @@ import pytest
 from tests.oracle.tools import require_tools
 from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import Served, free_port, serving
+from tests.serve_services import FABRIC
 
 from weft.client import Client, RoutesWarning, ServiceError
 from weft.core.errors import InputError, WeftError
@@ -25,12 +26,6 @@ from weft.subnet.service import models
 
 CALLS = ("health", "state", "place", "advise", "application", "remove", "key", "request", "done",
          "renew", "changes")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving("xgft:2;2,4;1,2", tmp_path_factory.mktemp("serve"), tokens=True) as service:
-        yield service
 
 
 @pytest.fixture
@@ -90,7 +85,7 @@ def test_every_address_of_the_interface_has_a_call(served: Served) -> None:
 
 def test_an_application_from_placement_to_removal(client: Client, served: Served) -> None:
     health = client.health()
-    assert (health.fabric, health.hosts, health.problems) == ("xgft:2;2,4;1,2", 8, [])
+    assert (health.fabric, health.hosts, health.problems) == (FABRIC, 16, [])
     advice = client.advise(4, hosts=[f"h{n}" for n in range(6)], phases={"a": "shift:offset=1"})
     assert len(advice.placements[0].hosts) == 4
     phases = {"a": [(0, 2), (1, 3)], "b": "shift:offset=1"}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.oracle.tools import require_tools
 from tests.processes import PATIENCE_S
-from tests.serve_runs import serving
+from tests.serve_runs import Served
+from tests.serve_services import FABRIC
 
 from weft.subnet.service import errors
 
@@ -21,23 +22,20 @@ def blocks(page: str, language: str) -> list[str]:
     return found
 
 
-def test_the_walk_with_curl_runs_and_answers_as_it_says(tmp_path: Path) -> None:
+def test_the_walk_with_curl_runs_and_answers_as_it_says(served: Served) -> None:
     require_tools("curl")
     walk = (DOCS / "serve.md").read_text().partition("## With curl")[2].partition("\n## ")[0]
     start, _, *steps = blocks(walk, "sh")  # the second sets address and token
-    command = re.search(r"weft serve '(.*)' --tokens", start)
-    assert command
-    with serving(command[1], tmp_path, tokens=True) as service:
-        # After each block an empty line, so that answers are apart.
-        script = "set -e\n" + "\n".join(f"{step}\necho" for step in steps)
-        run = subprocess.run(
-            ["sh", "-c", script.replace("curl ", "curl --fail-with-body -w '\\n' ")],
-            env=service.environment, capture_output=True, text=True, timeout=PATIENCE_S,
-            check=False,
-        )  # fmt: skip
-        assert run.returncode == 0, run.stdout + run.stderr
-        with service.client() as client:
-            assert not client.state().applications
+    assert start.startswith(f"weft serve '{FABRIC}' --tokens ")
+    # After each block an empty line, so that answers are apart.
+    script = "set -e\n" + "\n".join(f"{step}\necho" for step in steps)
+    run = subprocess.run(
+        ["sh", "-c", script.replace("curl ", "curl --fail-with-body -w '\\n' ")],
+        env=served.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    with served.client() as client:
+        assert not client.state().applications
     answers = [json.loads(line) for line in run.stdout.splitlines() if line.strip()]
     assert len(answers) == 5  # the removal answers nothing
     placed, grant, renewal, returned, advice = answers

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import largest_file
 from tests.serve_ledgers import handled, made, new_ledger, placed, replay, state_of
 from tests.serve_services import (
     Caller,
@@ -171,6 +170,7 @@ def test_a_changed_decision_is_noticed(path: Path, tmp_path: Path) -> None:
     assert replay(new_ledger(), read_log(log)) == (len(lines), 1)
 
 
+@pytest.mark.slow  # as the log of a service that was killed
 def test_the_log_replays_in_another_process(path: Path, tmp_path: Path) -> None:
     store = opened(path)
     log = tmp_path / "log"
@@ -365,20 +365,10 @@ def test_a_lock_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_new_store_on_a_full_disk_is_refused_and_begins_when_there_is_space(
     tmp_path: Path,
 ) -> None:
-    program = (
-        "import resource, sys; from tests.subnet.test_serve_store import opened\n"
-        "from pathlib import Path; from weft.core.errors import InputError\n"
-        "for size in sys.argv[2:]:\n"
-        "  resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), -1))\n"
-        "  try: opened(Path(sys.argv[1])).close()\n"
-        "  except InputError as error: print(error.message)"
-    )
-    path, sizes = tmp_path / "store", (0, 2, 100, 4096, 9000, 30_000)
-    ran = subprocess.run(
-        [sys.executable, "-c", program, path, *map(str, sizes)], cwd=Path(__file__).parents[2],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert len(ran.stdout.splitlines()) == ran.stdout.count("cannot be ") == len(sizes)
+    path = tmp_path / "store"
+    for size in (0, 2, 100, 4096, 9000, 30_000):
+        with largest_file(size), pytest.raises(InputError, match="cannot be "):
+            opened(path).close()
     opened(path).close()
 
 
@@ -722,42 +712,29 @@ def test_a_store_of_the_future_is_used_and_said(tmp_path: Path, clock: Time) -> 
         assert service.ledger.now_ns > last
 
 
-# -- a real process ----------------------------------------------------------------------------
+# -- a full disk -------------------------------------------------------------------------------
 
 
-def test_a_real_service_goes_on_after_its_disk_was_full(tmp_path: Path) -> None:
-    from tests.processes import Starter
-    from tests.serve_kills import Client, Process, free_port
-
-    starter = Starter("", fork=False)
-    service = Process(starter, tmp_path / "store", free_port())
-    try:
-        service.wait_ready()
-        client = Client(service.port, service.administrator_token())
-        body = {"name": "a", "hosts": ["h0", "h4"], "phases": [{"name": "p", "pattern": "ring"}]}
-        assert client.call("POST", "/v1/applications", body)[0] == 201
-        assert client.call("POST", f"{KEY}/request", {"wait_s": 60})[0] == 200
+def test_a_service_goes_on_after_its_disk_was_full(tmp_path: Path, clock: Time) -> None:
+    with served(tmp_path / "store") as (caller, _):
+        caller.place("a", ["h0", "h4"], p="ring")
+        assert caller.call("POST", f"{KEY}/request").status_code == 200
         size = max(each.stat().st_size for each in tmp_path.iterdir())
-        _, hard = resource.prlimit(service.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (size + 20_000, hard))
         statuses = []
-        for _ in range(200):
-            statuses += [client.call("POST", f"{KEY}/{each}")[0] for each in ("done", "request")]
-            if 507 in statuses:
-                break
-        assert set(statuses) <= {200, 409, 507}
-        held = client.call("GET", KEY)[1]["granted"]
-        assert held == (statuses.count(200) % 2 == 0)
-        assert 507 in statuses
-        assert "cannot store" in client.call("GET", "/v1/health")[1]["problems"][0]
-        resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (hard, hard))
-        assert client.call("POST", f"{KEY}/{'done' if held else 'request'}")[0] == 200
-        assert client.call("GET", "/v1/health")[1]["problems"] == []
-    finally:
-        service.kill(group=True)
-        starter.close()
-        client.close()
-    time.sleep(0.1)
+        with largest_file(size + 20_000):
+            for _ in range(200):
+                for each in ("done", "request"):
+                    statuses.append(caller.call("POST", f"{KEY}/{each}").status_code)
+                if 507 in statuses:
+                    break
+            assert set(statuses) <= {200, 409, 507}
+            held = caller.call("GET", KEY).json()["granted"]
+            assert held == (statuses.count(200) % 2 == 0)
+            assert 507 in statuses
+            assert "cannot store" in caller.call("GET", "/v1/health").json()["problems"][0]
+        other = "done" if held else "request"
+        assert caller.call("POST", f"{KEY}/{other}").status_code == 200
+        assert caller.call("GET", "/v1/health").json()["problems"] == []
     store = opened(tmp_path / "store")
     ledger = new_ledger()
     store.load(ledger)

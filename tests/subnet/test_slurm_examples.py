@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.oracle.tools import require_tools
 from tests.processes import PATIENCE_S
-from tests.serve_runs import Served, free_port, serving
+from tests.serve_runs import Served, free_port
 
 from weft.client import Client, ServiceError
 
@@ -63,15 +63,9 @@ class Cluster:
             return [each.name for each in client.state().applications]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    require_tools("curl")
-    with serving("xgft:2;4,4;1,4", tmp_path_factory.mktemp("serve"), tokens=True) as service:
-        yield service
-
-
 @pytest.fixture
 def cluster(served: Served, tmp_path: Path) -> Iterator[Cluster]:
+    require_tools("curl")
     found = Cluster(tmp_path, served)
     for name in ("bin", "tokens", "tmp"):
         (tmp_path / name).mkdir()
