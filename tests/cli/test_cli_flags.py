@@ -76,7 +76,9 @@ def test_flags_after_two_dashes_belong_to_another_program() -> None:
     assert rest == ["opensm", "live", "ring:6", "--", "ls", "--quiet"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(each, marks=pytest.mark.slow) for each in ("zsh", "fish"))]
+)
 def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.cli.app import commands
 
@@ -100,12 +102,17 @@ def test_doctor_names_missing_programs(
     assert json.loads(capsys.readouterr().out)["machine"]["encoding"]
 
 
-def test_no_color_and_pipes_turn_colours_off() -> None:
-    environment = {"PATH": "/usr/bin:/bin", "FORCE_COLOR": "1", "NO_COLOR": "1"}
-    words = [sys.executable, "-m", "weft", "list", "policies"]
-    printed = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    assert not re.search(r"\x1b\[[\d;]*(3[0-7]|9[0-7]|38)[;m]", printed.stdout)
-    plain = subprocess.run(
-        words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
-    )
-    assert "\x1b" not in plain.stdout
+@pytest.mark.parametrize("words", [["--help"], ["list", "policies"]], ids=" ".join)
+def test_no_color_and_pipes_turn_colours_off(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(words) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(words) == 0
+    assert "\x1b" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(words) == 0
+    assert not re.search(r"\x1b\[[\d;]*(3[0-7]|9[0-7]|38)[;m]", capsys.readouterr().out)

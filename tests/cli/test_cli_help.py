@@ -57,7 +57,7 @@ def test_the_options_of_a_fabric_are_in_the_same_group_of_every_command() -> Non
     assert set(found) == {"Fabric and faults"}
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("columns", ["80", pytest.param("120", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_help_says_what_to_type(
     words: tuple[str, ...], columns: str, capsys, monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,16 @@ import pytest
 from weft.cli import main
 from weft.cli.topologies import RUN_COLUMNS, answers
 from weft.study.machines import uneven
+from weft.study.runs.executors import InProcess
 from weft.study.runs.store import Store
 
 FEW = ["--hosts", "12", "--radix", "8", "--workload", "allreduce:size=64KiB", "--processes", "1"]
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Perform runs in this process, as worker processes take long to start."""
+    monkeypatch.setattr("weft.cli.topologies.LocalProcesses", lambda number, limits: InProcess())
 
 
 def test_the_answer_precedes_the_table(capsys, monkeypatch):
@@ -26,6 +33,7 @@ def test_the_answer_precedes_the_table(capsys, monkeypatch):
     assert cells[-1] == "static: dmodk"
 
 
+@pytest.mark.usefixtures("here")
 def test_a_narrow_terminal_has_fewer_columns_and_whole_routes(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "125")
     words = ["--family", "torus", "--workload", "barrier"]
@@ -41,6 +49,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_whole_routes(capsys, monkeypatc
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("routing", ["static", "adaptive"])
 def test_all_machines_have_the_class_of_routing(routing, capsys):
     words = ["--hosts", "40", "--radix", "16", "--workload", "shift", "--processes", "1"]
@@ -117,6 +126,7 @@ def test_ranks_that_cost_an_algorithm_more_are_named():
     )
 
 
+@pytest.mark.usefixtures("here")
 def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path):
     folder, file = (tmp_path / name for name in ("store", "runs.csv"))
     prices = prices_of(tmp_path)
@@ -181,6 +191,7 @@ def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
     assert table["status"].to_list() == ["complete"] * 2
 
 
+@pytest.mark.usefixtures("here")
 def test_a_run_that_fails_has_its_reason_and_does_not_stop_the_others(capsys):
     words = ["topologies", *FEW, "--family", "torus,fat-tree-1:1", "--engine", "dmodk", "--json"]
     assert main(words) == 0
@@ -190,11 +201,13 @@ def test_a_run_that_fails_has_its_reason_and_does_not_stop_the_others(capsys):
     assert rows[1]["makespan_ns"] is None
 
 
+@pytest.mark.usefixtures("here")
 def test_the_status_is_one_if_no_run_has_a_result(capsys):
     assert main(["topologies", *FEW, "--family", "torus", "--engine", "dmodk"]) == 1
     assert "torus: dmodk: this is not a fat tree" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.usefixtures("here")
 def test_machines_that_do_not_fit_are_listed_with_the_reason(capsys):
     words = ["topologies", "--hosts", "7", *FEW[2:], "--family", "jellyfish", "fat-tree"]
     assert main(words) == 0
