@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI
 
 from tests.processes import PATIENCE_S
@@ -19,6 +22,7 @@ from weft import fabric
 from weft.fabrics import Fabric
 from weft.subnet.service import makers, models
 from weft.subnet.service.access import Access, RequestLimits
+from weft.subnet.service.connections import server_config
 from weft.subnet.service.http import application_of
 from weft.subnet.service.keeper import Keeper
 from weft.subnet.service.service import Rules, Service
@@ -176,3 +180,32 @@ def served(
                 runner.run(life.__aexit__(None, None, None))
     finally:
         store.close()
+
+
+@contextmanager
+def in_thread(
+    path: Path, access: Access | None = None, *, port: int = 0
+) -> Iterator[tuple[Service, str]]:
+    """Run a service in a thread of this process; yield it and its address."""
+    store = opened(path)
+    service = Service(the_fabric(), store, SETTINGS, Rules())
+    keeper = Keeper(service)
+    app = application_of(keeper, access or Access({}, required=False))
+    server = uvicorn.Server(server_config(app))
+
+    async def run() -> None:
+        await keeper.start()
+        try:
+            await server.serve([listener])
+        finally:
+            await keeper.stop()
+
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        thread = threading.Thread(target=lambda: asyncio.run(run()))
+        thread.start()
+        try:
+            yield service, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            store.close()

@@ -1,4 +1,4 @@
-"""The page of `weft serve` in a real headless Chromium, with a real service behind it."""
+"""The page of `weft serve` in a real headless Chromium, with a service behind it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import LIMIT_MS
 from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import free_port, serving
+from tests.serve_services import FABRIC, in_thread, without_processes
 from weft.subnet.service.page import rendered
 
 pytestmark = pytest.mark.browser
 
-FABRIC = "xgft:2;4,4;1,4"
 PHASES = [{"name": f"shift-{by}", "pattern": f"shift:offset={by}"} for by in (1, 4, 5)]
 
 
 @contextmanager
-def served(folder: Path, port: int, *, tokens: bool = False) -> Iterator[tuple[httpx.Client, str]]:
-    """Run `weft serve`; give a client of it, the administrator's, and the token."""
-    with serving(FABRIC, folder, tokens=tokens, port=port) as running:
-        token = running.admin_token or ""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        with httpx.Client(base_url=running.url, headers=headers, timeout=PATIENCE_S) as client:
-            yield client, token
+def served(folder: Path, port: int) -> Iterator[httpx.Client]:
+    """Run a service without processes of its own; give a client of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_processes(patch)
+        with (
+            in_thread(folder / "store.sqlite", port=port) as (_, url),
+            httpx.Client(base_url=url, timeout=PATIENCE_S) as client,
+        ):
+            yield client
 
 
 @contextmanager
@@ -86,7 +88,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}/"
     unreachable = ("Failed to load resource", "ERR_CONNECTION_REFUSED")
     running = ExitStack()
-    client, _ = running.enter_context(served(tmp_path, port))
+    client = running.enter_context(served(tmp_path, port))
     with running, opened(browser, url, allowed=unreachable) as tab:
         expect(tab.locator("#grants-text")).to_have_text("0 keys.")
         place(client, "even", list(range(0, 16, 2)))
@@ -159,7 +161,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
         expect(tab.locator("#notice-lost")).to_contain_text("cannot be reached")
         expect(tab.locator("#updated")).to_have_text("Not connected")
         assert grant_rows(tab) == held
-        with served(tmp_path, port) as (again, _):
+        with served(tmp_path, port) as again:
             expect(tab.locator("#notice-lost")).to_have_count(0)
             expect(tab.locator("#said")).to_have_text("The service answers again.")
             assert grant_rows(tab) == held
@@ -171,9 +173,11 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_with_tokens_the_page_asks_for_one(browser: Browser, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/"
-    with served(tmp_path, port, tokens=True) as (client, token):
+    with serving(FABRIC, tmp_path, tokens=True) as running, httpx.Client(
+        base_url=running.url, headers={"Authorization": f"Bearer {running.admin_token}"},
+        timeout=PATIENCE_S,
+    ) as client:  # fmt: skip
+        token, url = str(running.admin_token), f"{running.url}/"
         denied = ("401", "403")
         with opened(browser, url, allowed=denied, viewport={"width": 400, "height": 800}) as tab:
             expect(tab.locator("#token")).to_be_focused()

@@ -36,7 +36,7 @@ array = [re.fullmatch(r"--array=0-(\\d+)", line) for line in lines]
 numbers = [str(n) for found in array if found for n in range(int(found[1]) + 1)] or [None]
 tasks = []
 for number in numbers:
-    given = {{"SLURM_CPUS_PER_TASK": "2"}}
+    given = {{"SLURM_CPUS_PER_TASK": "1"}}
     if number is not None:
         given["SLURM_ARRAY_TASK_ID"] = number
     output = open(f"{{script}}.{{number}}.out", "w")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,24 +11,20 @@ from typing import Any, cast
 
 import httpx
 import pytest
-import uvicorn
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_families,
 )
 from prometheus_client.parser import text_string_to_metric_families
 from tests.processes import PATIENCE_S, wait_for
-from tests.serve_services import Time, without_processes
+from tests.serve_services import FABRIC, Time, in_thread, without_processes
 
 import weft
 from weft.core.errors import WeftError
-from weft.subnet.service import makers
 from weft.subnet.service.access import Access, RequestLimits
-from weft.subnet.service.http import application_of
 from weft.subnet.service.keeper import Keeper
-from weft.subnet.service.service import Rules, Service
-from weft.subnet.service.store import ServiceStore, StoreFailed, hashed
+from weft.subnet.service.service import Service
+from weft.subnet.service.store import StoreFailed, hashed
 
-FABRIC = weft.fabric("xgft:2;4,4;1,4")
 PHASES = [{"name": f"p{by}", "pattern": f"shift:offset={by}"} for by in (1, 4)]
 
 
@@ -44,26 +38,13 @@ def served(
     folder: Path, tokens: dict[str, bytes] | None = None
 ) -> Iterator[tuple[Service, httpx.Client]]:
     """Run a service in a thread of this process."""
-    store = ServiceStore(folder / "store.sqlite", FABRIC.digest, {})
-    service = Service(FABRIC, store, makers.MakerSettings(), Rules())
-    access = Access(
-        tokens or {}, required=tokens is not None, limits=RequestLimits(body_bytes=4000)
-    )
-    app = application_of(Keeper(service), access)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
-            yield service, client
-    finally:
-        server.should_exit = True
-        thread.join()
-        store.close()
+    limits = RequestLimits(body_bytes=4000)
+    access = Access(tokens or {}, required=tokens is not None, limits=limits)
+    with (
+        in_thread(folder / "store.sqlite", access) as (service, url),
+        httpx.Client(base_url=url, timeout=PATIENCE_S) as client,
+    ):
+        yield service, client
 
 
 @pytest.fixture
@@ -232,7 +213,7 @@ def test_the_formats_of_prometheus(running: tuple[Service, httpx.Client]) -> Non
         assert family.name.startswith(("weft_", "process_"))
     (info,) = (f for f in openmetrics_families(answer.text) if f.name == "weft_info")
     assert info.samples[0].labels == {
-        "version": weft.__version__, "fabric": FABRIC.name, "hosts": "16"
+        "version": weft.__version__, "fabric": FABRIC, "hosts": "16"
     }  # fmt: skip
 
 
