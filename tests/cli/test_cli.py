@@ -228,7 +228,7 @@ def test_a_disconnected_fabric_is_compared_within_its_parts(capsys) -> None:
     assert "108 host pairs are not connected by cables" in out
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
 def test_a_narrow_terminal_does_not_cut_the_main_figures(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int

@@ -185,11 +185,11 @@ def test_stale_bytecode_does_not_corrupt_the_cache(mini: Mini) -> None:
 
 def test_concurrent_processes_share_a_cache_folder(mini: Mini, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    running = [mini.start(NUMBA_CACHE_DIR=str(folder)) for _ in range(3)]
+    running = [mini.start(NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
     results, loaded = zip(*map(result, running), strict=True)
-    assert list(results) == 3 * [{"outer": 110, "apart": -3}]
-    # One process compiles each kernel; the others wait for that process.
-    assert [sum(each[name] for each in loaded) for name in ("outer", "apart")] == [2, 2]
+    assert list(results) == 2 * [{"outer": 110, "apart": -3}]
+    # One process compiles each kernel; the other waits for that process.
+    assert [sum(each[name] for each in loaded) for name in ("outer", "apart")] == [1, 1]
     assert mini.use(NUMBA_CACHE_DIR=str(folder))[1] == {"outer": 1, "apart": 1}
     suffixes = sorted(path.suffix for path in folder.rglob("*") if path.is_file())
     assert suffixes == [".lock", ".nbc", ".nbc"]
