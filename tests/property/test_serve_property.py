@@ -317,7 +317,7 @@ class ServiceModel(RuleBasedStateMachine):
 
 TestServiceModel = ServiceModel.TestCase
 TestServiceModel.settings = settings(
-    max_examples=examples(15), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    max_examples=examples(30), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
