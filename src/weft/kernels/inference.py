@@ -6,10 +6,11 @@ each of them it looks up a key with the compiler's flags, of which it makes a di
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from numba import types
+from numba.core.base import BaseContext
 from numba.core.compiler import Flags
 from numba.core.targetconfig import ConfigStack
 
@@ -22,10 +23,10 @@ _Flags: Any = Flags
 
 
 class KernelFlags(_Flags):  # type: ignore[misc]
-    """Numba's flags of a kernel; those that the compiler consults meanwhile are `_Entered`."""
+    """Numba's flags of a kernel; those that the compiler consults meanwhile are `EnteredFlags`."""
 
 
-class _Entered(_Flags):  # type: ignore[misc]
+class EnteredFlags(_Flags):  # type: ignore[misc]
     """Flags of which equal ones exist once; the compiler consults them and changes its own."""
 
     @cached_property
@@ -43,15 +44,17 @@ class _Entered(_Flags):  # type: ignore[misc]
         return Flags(self)
 
 
-_entered: dict[_Entered, _Entered] = {}
+_entered: dict[EnteredFlags, EnteredFlags] = {}
 
 
 def _once(enter: Any) -> Any:
-    """Consult the flags of kernels as `_Entered`."""
+    """Consult the flags of kernels as `EnteredFlags`."""
 
     def enter_flags(stack: Any, flags: Any) -> Any:
         if isinstance(flags, KernelFlags):
-            flags = _Entered(flags)
+            flags = EnteredFlags(flags)
+            # Wrappers of a kernel make no difference for the functions that it calls.
+            flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
             flags = _entered.setdefault(flags, flags)
         return enter(stack, flags)
 
@@ -64,8 +67,8 @@ def _remembered(infer: Any) -> Any:
 
     def get_call_type(function: Any, context: Any, arguments: Any, named: Any) -> Any:
         flags = ConfigStack.top_or_none()
-        settled = isinstance(flags, _Entered) and all(isinstance(a, _SETTLED) for a in arguments)
-        if named or not settled:
+        settled = not named and all(isinstance(each, _SETTLED) for each in arguments)
+        if not settled or not isinstance(flags, EnteredFlags):
             return infer(function, context, arguments, named)
         key = function, context, tuple(arguments), flags
         if key in known:
@@ -80,4 +83,5 @@ def _remembered(infer: Any) -> Any:
 
 
 types.Function.get_call_type = _remembered(types.Function.get_call_type)
+BaseContext.get_abi_sizeof = cache(BaseContext.get_abi_sizeof)  # each call parses a module of LLVM
 ConfigStack.enter = _once(ConfigStack.enter)

@@ -7,13 +7,16 @@ call, this is the compiler's whole work, repeated at each level of calls and thr
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
-from weft.kernels.inference import KernelFlags
+from weft.kernels.inference import EnteredFlags, KernelFlags
 
 
 class _NoEngine:
@@ -23,7 +26,20 @@ class _NoEngine:
         """Do nothing: the callers' code has the variable."""
 
 
-class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is optimised after linking; before, only what makes it short."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        passes = create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_refprune_pass()
+        passes.run(module, self._codegen._pass_builder())
+
+
+class PartLibrary(_Library):
     """Code of a function that only kernels call: their libraries optimise and translate it."""
 
     @property
@@ -44,7 +60,7 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+class KernelLibrary(_Library):
     """Code of a kernel that Python calls, with that of the parts that it calls."""
 
     def _optimize_final_module(self) -> None:
@@ -103,3 +119,19 @@ class LeanCompiler(_Pipeline):
     """Compiler of kernels that count no references."""
 
     library_class = LeanLibrary
+
+
+def _as_parts(decorator_of: Any) -> Any:
+    """Compile as parts the functions of Numba's library that a kernel calls."""
+
+    def get_jit_decorator(template: Any) -> Any:
+        decorator = decorator_of(template)
+        if isinstance(ConfigStack.top_or_none(), EnteredFlags):
+            return partial(decorator, pipeline_class=PartCompiler)
+        return decorator
+
+    return get_jit_decorator
+
+
+_Template: Any = _OverloadFunctionTemplate
+_Template._get_jit_decorator = _as_parts(_Template._get_jit_decorator)
