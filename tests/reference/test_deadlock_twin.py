@@ -12,6 +12,7 @@ from tests.random_fabrics import random_fabric
 from tests.reference.dependencies import cycles, dependency_graph
 from tests.reference.phases import by_random_groups
 from weft.fabrics import Fabric, FabricBuilder
+from weft.kernels.parts import parts
 from weft.kernels.routes.dependencies import list_dependencies, strip_acyclic
 from weft.routing import route
 from weft.routing.engine_registry import destination_ports, empty_table
@@ -134,11 +135,11 @@ def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
     """Return the dependencies of the kernels, as a graph of (link, VL)."""
     graph, vls = fabric.graph, routes.num_vls
     options = {"management": True} if management else {}
-    first_bit, bits, used = dependencies(fabric, routes, **options)
-    arguments = (graph.parts, vls, first_bit, bits, used)
-    count = list_dependencies(*arguments, *np.zeros((2, 0), dtype=np.int32))
+    channels = dependencies(fabric, routes, **options)
+    used, arguments = channels.used, (graph.parts, parts(channels))
+    count = list_dependencies(*arguments, used, *np.zeros((2, 0), dtype=np.int32))
     tails, heads = np.empty((2, count), dtype=np.int32)
-    assert list_dependencies(*arguments, tails, heads) == count
+    assert list_dependencies(*arguments, used, tails, heads) == count
 
     def channel(number: int) -> tuple[int, int]:
         return int(graph.edge_link[number // vls]), int(number % vls)
@@ -146,7 +147,7 @@ def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
     result = nx.DiGraph()
     result.add_nodes_from(map(channel, np.flatnonzero(used)))
     result.add_edges_from(zip(map(channel, tails), map(channel, heads), strict=True))
-    assert result.number_of_edges() == count == int(np.unpackbits(bits).sum())
+    assert result.number_of_edges() == count == int(np.unpackbits(channels.bits).sum())
     stays = strip_acyclic(*arguments)
     on_cycles = {node for component in cycles(result) for node in component}
     behind = on_cycles.union(*(nx.descendants(result, node) for node in on_cycles))
@@ -220,7 +221,7 @@ def test_a_destination_sends_nothing_to_itself(by_port: bool) -> None:
         lanes = VirtualLanes(tables, index, base[:-1], ports) if by_port else VirtualLanes(tables)
         routes = TableRoutes("twin", fabric.digest, lanes=lanes, table=table)
         assert not check(fabric, routes, False)
-        assert int(dependencies(fabric, routes)[2].sum()) == (hosts > 1)
+        assert int(dependencies(fabric, routes).used.sum()) == (hosts > 1)
 
 
 @pytest.mark.parametrize("sl", [[0, 1], [1, 0], [[0, 1], [1, 0]], [[0, 0], [1, 1]]])

@@ -3,36 +3,75 @@
 Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. Each dependency of a channel on a
 channel that leaves its head is one bit, number ``(vl * degree + k) * vls + out_vl`` after
 ``first_bit[edge]``. Here ``degree`` is the number of edges that leave the head row, and k is the
-index of the outgoing edge among them. The kernels share these arguments:
-
-vls
-    Number of virtual lanes.
-first_bit, bits
-    int64 [edges + 1]: number of the first bit of each edge; uint8: the bits of all dependencies,
-    eight in each element.
-used
-    uint8 [edges * vls]: 1 for every channel that carries traffic.
-vl_tables, vl_index, vl_base, vl_ports
-    tables, index, base and ports of `weft.routing.routes.VirtualLanes`.
+index of the outgoing edge among them. Kernels take the graph as parts of `Channels`.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.kernels.cache import njit
 
 
+class Channels(NamedTuple):
+    """The channel dependency graph; kernels change `bits` and `used` in place."""
+
+    #: Number of virtual lanes.
+    vls: Any
+    #: int64 [edges + 1]: number of the first bit of each edge.
+    first_bit: Any
+    #: uint8: the bits of all dependencies, eight in each element.
+    bits: Any
+    #: uint8 [edges * vls]: 1 for every channel that carries traffic.
+    used: Any
+
+
+class Lanes(NamedTuple):
+    """Arrays of `weft.routing.routes.VirtualLanes`, which describes them."""
+
+    tables: Any
+    index: Any
+    base: Any
+    ports: Any
+
+
+class Sets(NamedTuple):
+    """Arrays of `weft.routing.routes.CandidateRoutes`, which describes them with the prefix set_.
+
+    `via` and the following are None where all packets are sent direct.
+    """
+
+    id: Any
+    offset: Any
+    edge: Any
+    lane: Any
+    #: VL of all edges if `lane` is empty.
+    one_lane: Any
+    via: Any = None
+    via_set: Any = None
+    turn_set: Any = None
+    direct: Any = None
+
+
 @njit(cache=True, inline="always")
-def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
+def lane_of(row, port_in, port_out, sl, lanes):
     """Return the VL on which a packet of service level `sl` leaves a row."""
-    if len(vl_index) == 0:
-        return vl_tables[0, sl]
-    return vl_tables[vl_index[vl_base[row] + port_in * vl_ports[row] + port_out], sl]
+    if len(lanes.index) == 0:
+        return lanes.tables[0, sl]
+    return lanes.tables[lanes.index[lanes.base[row] + port_in * lanes.ports[row] + port_out], sl]
 
 
 @njit(cache=True, inline="always")
-def set_dependency(before, channel, graph, vls, first_bit, bits):
+def channel_of(sets, k, vls):
+    """Return the channel of entry k of the edges of sets."""
+    return np.int64(sets.edge[k]) * vls + (sets.lane[k] if len(sets.lane) else sets.one_lane)
+
+
+@njit(cache=True, inline="always")
+def set_dependency(before, channel, graph, channels):
     """Set the dependency of channel `before` on `channel`, which leaves the head of `before`."""
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    vls, first_bit, bits = channels.vls, channels.first_bit, channels.bits
     head = edge_row[before // vls]
     first = np.int64(edge_offset[head])
     degree = edge_offset[head + 1] - first
@@ -42,8 +81,8 @@ def set_dependency(before, channel, graph, vls, first_bit, bits):
 
 @njit(cache=True)
 def table_dependencies(
-    table, lids, graph, edge_port_in, start_row, start_port, start_sender, sl, lmc, no_path,
-    vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used,
+    table, lids, graph, edge_port_in, start_row, start_port, start_sender, sl, lmc, no_path, lanes,
+    channels,
 ):  # fmt: skip
     """Set the dependencies of the paths from each start to each listed LID.
 
@@ -59,11 +98,10 @@ def table_dependencies(
       nothing to itself.
     - `sl`: uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to
       each LID, or of the path from each row to each LID.
-    - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see the
-      module; bits and used are changed in place.
+    - `lanes`, `channels`: parts of `Lanes` and `Channels`.
     """
     row_base, row_link, edge_of_link = graph.row_base, graph.row_link, graph.edge_of_link
-    edge_row = graph.edge_row
+    edge_row, vls, used = graph.edge_row, channels.vls, channels.used
     seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
     per_row = sl.shape[0] > 1
@@ -89,11 +127,10 @@ def table_dependencies(
                 edge = edge_of_link[link]
                 if edge < 0:
                     break
-                lane = lane_of(row, port_in, port, level, vl_tables, vl_index, vl_base, vl_ports)
-                channel = np.int64(edge) * vls + lane
+                channel = np.int64(edge) * vls + lane_of(row, port_in, port, level, lanes)
                 used[channel] = 1
                 if before >= 0:
-                    set_dependency(before, channel, graph, vls, first_bit, bits)
+                    set_dependency(before, channel, graph, channels)
                 if seen[channel] == mark:
                     break
                 seen[channel] = mark
@@ -104,24 +141,18 @@ def table_dependencies(
 
 
 @njit(cache=True)
-def candidate_dependencies(
-    set_id, set_offset, set_edge, set_lane, targets, graph, source_rows, lane, vls, first_bit, bits,
-    used,
-):  # fmt: skip
-    """Set the dependencies of all paths that the candidate sets allow from the source rows.
+def candidate_dependencies(sets, graph, source_rows, channels):
+    """Set the dependencies of all paths that candidate sets allow between source rows.
 
-    - `set_id`, `set_offset`, `set_edge`, `set_lane`: attributes of
-      `weft.routing.routes.CandidateRoutes`.
-    - `targets`, `source_rows`, int32: rows that paths lead to, and rows at which paths begin.
-    - `lane`: VL of all edges if set_lane is empty.
-    - `vls`, `first_bit`, `bits`, `used`: see the module; bits and used are changed in place.
+    - `sets`, `channels`: parts of `Sets` and `Channels`.
+    - `source_rows`, int32: rows at which paths begin, and that they lead to.
     """
     edge_offset = graph.edge_offset
     rows = len(edge_offset) - 1
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
-    for t in range(len(targets)):
-        g = targets[t]
+    for t in range(len(source_rows)):
+        g = source_rows[t]
         count = 0
         state[:] = 0
         for s in range(len(source_rows)):
@@ -130,71 +161,59 @@ def candidate_dependencies(
                 state[row] = 1
                 order[count] = row
                 count += 1
-        follow_sets(
-            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
-            first_bit, bits, used,
-        )  # fmt: skip
+        follow_sets(sets.id[g], g, order, count, state, sets, graph, channels)
 
 
 @njit(cache=True)
-def follow_sets(
-    line, g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits,
-    used,
-):  # fmt: skip
+def follow_sets(line, g, order, count, state, sets, graph, channels):
     """Set the dependencies of all paths over the sets of one target from the rows order[:count].
 
     line[row] is the row's set, -1 where paths end; they also end at row g. state, uint8 [rows],
     must be 1 for the rows order[:count], else 0. For other arguments see `candidate_dependencies`.
     """
-    edge_row = graph.edge_row
+    edge_row, offset, edge = graph.edge_row, sets.offset, sets.edge
+    vls, used = channels.vls, channels.used
     at = 0
     while at < count:
         row = order[at]
         at += 1
         if row == g or line[row] < 0:
             continue
-        for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
-            e = set_edge[k]
-            channel = np.int64(e) * vls + (set_lane[k] if len(set_lane) else lane)
+        for k in range(offset[line[row]], offset[line[row] + 1]):
+            channel = channel_of(sets, k, vls)
             used[channel] = 1
-            other = edge_row[e]
+            other = edge_row[edge[k]]
             if state[other] == 0:
                 state[other] = 1
                 order[count] = other
                 count += 1
             if other != g and line[other] >= 0:
-                set_dependencies(
-                    channel, line[other], set_offset, set_edge, set_lane, graph, lane, vls,
-                    first_bit, bits,
-                )  # fmt: skip
+                set_dependencies(channel, line[other], sets, graph, channels)
 
 
 @njit(cache=True)
-def set_dependencies(
-    channel, choice, set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits
-):
+def set_dependencies(channel, choice, sets, graph, channels):
     """Set a channel's dependencies on the channels of the set `choice`, which leave its head."""
-    for j in range(set_offset[choice], set_offset[choice + 1]):
-        following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)
-        set_dependency(channel, following, graph, vls, first_bit, bits)
+    for j in range(sets.offset[choice], sets.offset[choice + 1]):
+        set_dependency(channel, channel_of(sets, j, channels.vls), graph, channels)
 
 
 @njit(cache=True)
-def strip_acyclic(graph, vls, first_bit, bits, used):
+def strip_acyclic(graph, dependencies):
     """Remove channels on which no remaining channel depends, as long as there are any.
 
-    `vls`, `first_bit`, `bits`, `used`: see the module.
+    `dependencies`: parts of `Channels`.
 
     Returns uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
     graph is acyclic.
     """
-    edge_row = graph.edge_row
-    channels = len(edge_row) * vls
+    used = dependencies.used
+    channels = len(used)
     waiting = np.zeros(channels, dtype=np.int32)
     queue = np.empty(channels, dtype=np.int32)
     for channel in range(channels):
         if used[channel]:
-            _visit(channel, graph, vls, first_bit, bits, waiting, 1, queue, 0)
+            _visit(channel, graph, dependencies, waiting, 1, queue, 0)
     tail = 0
     stays = np.zeros(channels, dtype=np.uint8)
     for channel in range(channels):
@@ -209,13 +228,14 @@ def strip_acyclic(graph, vls, first_bit, bits, used):
         channel = queue[head]
         head += 1
         stays[channel] = 0
-        tail = _visit(channel, graph, vls, first_bit, bits, waiting, -1, queue, tail)
+        tail = _visit(channel, graph, dependencies, waiting, -1, queue, tail)
     return stays
 
 
 @njit(cache=True)
-def _visit(channel, graph, vls, first_bit, bits, waiting, change, queue, tail):
+def _visit(channel, graph, dependencies, waiting, change, queue, tail):
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    vls, first_bit, bits = dependencies.vls, dependencies.first_bit, dependencies.bits
     edge = channel // vls
     head_row = edge_row[edge]
     first = edge_offset[head_row]
@@ -233,16 +253,17 @@ def _visit(channel, graph, vls, first_bit, bits, waiting, change, queue, tail):
 
 
 @njit(cache=True)
-def list_dependencies(graph, vls, first_bit, bits, keep, tails, heads):
+def list_dependencies(graph, dependencies, keep, tails, heads):
     """List the dependencies among the kept channels.
 
-    `vls`, `first_bit`, `bits`: see the module. `keep`, uint8 [edges * vls]: 1 for the channels to
-    list. `tails`, `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on
+    `dependencies`: parts of `Channels`. `keep`, uint8 [edges * vls]: 1 for the channels to list.
+    `tails`, `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on
     ``heads[i]``.
 
     Returns the number of dependencies, including those for which there is no room.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    vls, first_bit, bits = dependencies.vls, dependencies.first_bit, dependencies.bits
     count = 0
     for channel in range(len(keep)):
         if not keep[channel]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
-from weft.kernels.routes.dependencies import follow_sets, set_dependencies
+from weft.kernels.routes.dependencies import channel_of, follow_sets, set_dependencies
 
 #: An origin is the intermediate that the packets at a row or channel come from, or one of these
 #: values if there are no packets, or packets from several intermediates.
@@ -169,10 +169,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
 
 
 @njit(cache=True)
-def phase_dependencies(
-    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct, graph, source_rows,
-    lane, vls, first_bit, bits, used,
-):  # fmt: skip
+def phase_dependencies(sets, graph, source_rows, channels):
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
     A packet is sent via an intermediate that contains neither its source nor its destination. The
@@ -180,20 +177,17 @@ def phase_dependencies(
     row it is enough to record whether packets to an intermediate come from `NOWHERE`, from one
     intermediate only, or from `SEVERAL`.
 
-    - `set_id`, `set_offset`, `set_edge`, `set_lane`, `via`, `via_set`, `turn_set`, `direct`:
-      attributes of `weft.routing.routes.CandidateRoutes`.
-    - `source_rows`, int32: rows that send and receive.
-    - `lane`: VL of all edges if set_lane is empty.
-    - `vls`, `first_bit`, `bits`, `used`: see `weft.kernels.routes.dependencies`; bits and used are
-      changed in place.
+    `sets`, `channels`: parts of `Sets` and `Channels` of `weft.kernels.routes.dependencies`.
+    `source_rows`, int32: rows that send and receive.
     """
-    edge_row = graph.edge_row
+    edge_row, set_offset, set_edge = graph.edge_row, sets.offset, sets.edge
+    set_id, via, via_set, direct = sets.id, sets.via, sets.via_set, sets.direct
     rows = len(via)
     state = np.zeros(rows, dtype=np.uint8)
     order = np.empty(rows, dtype=np.int32)
     origin = np.empty(rows, dtype=np.int32)
     row_origin = np.full(rows, NOWHERE, dtype=np.int32)
-    channel_origin = np.full(len(edge_row) * vls, NOWHERE, dtype=np.int32)
+    channel_origin = np.full(len(channels.used), NOWHERE, dtype=np.int32)
     inhabited = np.zeros(len(via_set), dtype=np.bool_)
     num_inhabited = 0
     for s in range(len(source_rows)):
@@ -203,12 +197,9 @@ def phase_dependencies(
             num_inhabited += 1
     # With `turn_set`, packets may begin their way via an intermediate at any row of their own one.
     starts = source_rows
-    if len(turn_set):
+    if len(sets.turn_set):
         starts = np.flatnonzero(via >= 0).astype(np.int32)
-        _turn_dependencies(
-            set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, graph, source_rows,
-            lane, vls, first_bit, bits, used,
-        )  # fmt: skip
+        _turn_dependencies(sets, graph, source_rows, channels)
     for v in range(len(via_set)):
         # Packets via v need two other intermediates, one of the source and one of the destination.
         if num_inhabited - np.int64(inhabited[v]) < 2:
@@ -225,10 +216,7 @@ def phase_dependencies(
                 order[count] = row
                 count += 1
         sources = count
-        follow_sets(
-            line, -1, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
-            first_bit, bits, used,
-        )  # fmt: skip
+        follow_sets(line, -1, order, count, state, sets, graph, channels)
         _spread_origins(line, order[:sources].copy(), set_offset, set_edge, edge_row, origin)
         for row in range(rows):
             if origin[row] == NOWHERE:
@@ -239,8 +227,7 @@ def phase_dependencies(
                 continue
             for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
                 if via[edge_row[set_edge[k]]] == v:
-                    channel = np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
-                    channel_origin[channel] = origin[row]
+                    channel_origin[channel_of(sets, k, channels.vls)] = origin[row]
     for t in range(len(source_rows)):
         g = source_rows[t]
         count = 0
@@ -254,34 +241,25 @@ def phase_dependencies(
             if state[row]:
                 order[count] = row
                 count += 1
-        follow_sets(
-            set_id[g], g, order, count, state, set_offset, set_edge, set_lane, graph, lane, vls,
-            first_bit, bits, used,
-        )  # fmt: skip
+        follow_sets(set_id[g], g, order, count, state, sets, graph, channels)
     for channel in range(len(channel_origin)):
         if channel_origin[channel] == NOWHERE:
             continue
-        row = edge_row[channel // vls]
+        row = edge_row[channel // channels.vls]
         for t in range(len(source_rows)):
             g = source_rows[t]
             if set_id[g, row] >= 0 and _may_continue(channel_origin[channel], via[row], via[g]):
-                set_dependencies(
-                    channel, set_id[g, row], set_offset, set_edge, set_lane, graph, lane, vls,
-                    first_bit, bits,
-                )  # fmt: skip
+                set_dependencies(channel, set_id[g, row], sets, graph, channels)
 
 
 @njit(cache=True)
-def _turn_dependencies(
-    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, graph, source_rows, lane, vls,
-    first_bit, bits, used,
-):  # fmt: skip
+def _turn_dependencies(sets, graph, source_rows, channels):
     """Set the dependencies of the channels of `turn_set`, taken by every row of an intermediate.
 
     Parameters are those of `phase_dependencies`.
     """
-    edge_row = graph.edge_row
-    rest = (set_offset, set_edge, set_lane, graph, lane, vls, first_bit, bits)
+    edge_row, set_offset, set_edge = graph.edge_row, sets.offset, sets.edge
+    set_id, via, via_set, turn_set = sets.id, sets.via, sets.via_set, sets.turn_set
     for t in range(len(source_rows)):
         g = source_rows[t]
         for row in range(len(via)):
@@ -289,18 +267,18 @@ def _turn_dependencies(
             if turn < 0:
                 continue
             for k in range(set_offset[turn], set_offset[turn + 1]):
-                channel = np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
-                used[channel] = 1
+                channel = channel_of(sets, k, channels.vls)
+                channels.used[channel] = 1
                 head = edge_row[set_edge[k]]
                 if via[head] != via[row]:
                     if set_id[g, head] >= 0:
-                        set_dependencies(channel, set_id[g, head], *rest)
+                        set_dependencies(channel, set_id[g, head], sets, graph, channels)
                     continue
                 if turn_set[g, head] >= 0:
-                    set_dependencies(channel, turn_set[g, head], *rest)
+                    set_dependencies(channel, turn_set[g, head], sets, graph, channels)
                 for v in range(len(via_set)):
                     if v != via[g] and via_set[v, head] >= 0:
-                        set_dependencies(channel, via_set[v, head], *rest)
+                        set_dependencies(channel, via_set[v, head], sets, graph, channels)
 
 
 @njit(cache=True)

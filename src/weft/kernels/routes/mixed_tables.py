@@ -33,18 +33,18 @@ def next_edge(port, row, goal_link, graph):
 
 
 @njit(cache=True)
-def mixed_dependencies(before, after, lids, lmc, graph, start_row, first_bit, bits, used):
+def mixed_dependencies(before, after, lids, lmc, graph, start_row, channels):
     """Set the dependencies of all paths on which each row has its entry of either table.
 
     `before`, `after`, uint8 or uint16 [all lids, rows]: output ports; other ports than those of a
-    row, and ports without a cable, are no path. `first_bit`, `bits`, `used`: see
-    `weft.kernels.routes.dependencies`, with one lane; bits and used are changed in place. If `used`
-    is empty, no dependencies are set.
+    row, and ports without a cable, are no path. `channels`: parts of
+    `weft.kernels.routes.dependencies.Channels`, with one lane. If `used` is empty, no dependencies
+    are set.
 
     Returns the number of entries of rows on these paths that lose packets.
     """
     row_base, edge_row, destination_link = graph.row_base, graph.edge_row, graph.destination_link
-    rows = len(row_base) - 1
+    rows, used = len(row_base) - 1, channels.used
     reached = np.full(rows, -1, dtype=np.int64)
     queue = np.empty(rows, dtype=np.int64)
     choice = np.empty((rows, 2), dtype=np.int64)
@@ -80,7 +80,7 @@ def mixed_dependencies(before, after, lids, lmc, graph, start_row, first_bit, bi
                 for m in range(2):
                     following = choice[head, m]
                     if following >= 0:
-                        set_dependency(edge, following, graph, 1, first_bit, bits)
+                        set_dependency(edge, following, graph, channels)
     return lost
 
 

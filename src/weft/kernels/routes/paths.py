@@ -55,32 +55,28 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
 
 @njit(cache=True)
 def path_dependencies(
-    start_row, start_port, level, offset, edge, graph, edge_port_in, vl_tables, vl_index, vl_base,
-    vl_ports, vls, first_bit, bits, used,
-):  # fmt: skip
+    start_row, start_port, level, offset, edge, graph, edge_port_in, lanes, channels
+):
     """Set the dependencies of the paths.
 
     - `start_row`, `start_port`, `level`, int32, int32 and uint8 [paths]: first row, port by which
       packets enter this row (0 if they start at the row), service level.
     - `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`.
     - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
-    - `vl_tables`, `vl_index`, `vl_base`, `vl_ports`, `vls`, `first_bit`, `bits`, `used`: see
-      `weft.kernels.routes.dependencies`; bits and used are changed in place.
+    - `lanes`, `channels`: parts of `Lanes` and `Channels` of `weft.kernels.routes.dependencies`.
     """
     edge_row, edge_port = graph.edge_row, graph.edge_port
+    vls, used = channels.vls, channels.used
     for i in range(len(start_row)):
         row = start_row[i]
         port_in = start_port[i]
         before = np.int64(-1)
         for k in range(offset[i], offset[i + 1]):
             e = edge[k]
-            lane = lane_of(
-                row, port_in, edge_port[e], level[i], vl_tables, vl_index, vl_base, vl_ports
-            )
-            channel = np.int64(e) * vls + lane
+            channel = np.int64(e) * vls + lane_of(row, port_in, edge_port[e], level[i], lanes)
             used[channel] = 1
             if before >= 0:
-                set_dependency(before, channel, graph, vls, first_bit, bits)
+                set_dependency(before, channel, graph, channels)
             before = channel
             row = edge_row[e]
             port_in = edge_port_in[e]

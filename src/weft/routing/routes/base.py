@@ -13,6 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
 from weft.core.html import facts_table
 from weft.fabrics import Fabric, check_fabric
+from weft.kernels.routes.dependencies import Channels
 from weft.routing.routes.flows import EndpointFlows
 from weft.routing.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
 
@@ -191,9 +192,7 @@ class Routes(FrozenArrays):
         """
         raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
-    def add_dependencies(
-        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
-    ) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
         """Set the dependencies of the paths in a channel dependency graph.
 
         Parameters
@@ -203,7 +202,6 @@ class Routes(FrozenArrays):
         management
             Whether to include paths to and from switches.
         dependencies
-            first_bit, bits and used, as `weft.routing.validation.deadlock.dependencies` returns
-            them; the last two are changed in place.
+            The graph of `weft.routing.validation.deadlock.dependencies`, changed in place.
         """
         raise NotApplicable(f"{self.engine} gives no paths to check for deadlock")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, SwitchGraph
-from weft.kernels.routes.dependencies import candidate_dependencies
+from weft.kernels.parts import parts
+from weft.kernels.routes.dependencies import Channels, Sets, candidate_dependencies
 from weft.kernels.routes.intermediates import phase_dependencies
 from weft.kernels.routes.route_links import drawn_routes
 from weft.kernels.routes.split import split_loads
@@ -181,9 +182,7 @@ class CandidateRoutes(Routes):
         )  # fmt: skip
         return per_link, int(unrouted)
 
-    def add_dependencies(
-        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
-    ) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         rows = graph.destination_row[: fabric.num_host_endpoints]
@@ -191,11 +190,11 @@ class CandidateRoutes(Routes):
         if management:
             rows = np.arange(graph.num_rows, dtype=np.int32)
         lane = int(self.lanes.tables[0, int(self.sl)])
-        sets = (self.set_id, self.set_offset, self.set_edge, self.set_lane)
+        sets = Sets(self.set_id, self.set_offset, self.set_edge, self.set_lane, lane)
+        add = candidate_dependencies
         if self.num_intermediates:
-            phase_dependencies(
-                *sets, self.via, self.via_set, self.turn_set, self.direct, graph.parts,
-                rows, lane, self.num_vls, *dependencies,
-            )  # fmt: skip
-            return
-        candidate_dependencies(*sets, rows, graph.parts, rows, lane, self.num_vls, *dependencies)
+            sets = sets._replace(
+                via=self.via, via_set=self.via_set, turn_set=self.turn_set, direct=self.direct
+            )
+            add = phase_dependencies
+        add(parts(sets), graph.parts, rows, parts(dependencies))

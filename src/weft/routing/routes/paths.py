@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.kernels.parts import parts
+from weft.kernels.routes.dependencies import Channels
 from weft.kernels.routes.paths import SOUND, first_broken_path, path_dependencies
 from weft.routing.routes.base import Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
@@ -126,9 +128,7 @@ class PathRoutes(Routes):
         """See `Routes.link_loads`."""
         return flows.loads_on(fabric, *self.links(fabric, flows))
 
-    def add_dependencies(
-        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
-    ) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         source = self.pair // fabric.num_host_endpoints
@@ -139,6 +139,5 @@ class PathRoutes(Routes):
             row, port.astype(np.int32), np.broadcast_to(self.sl, len(row)),
             self.offset, self.edge, graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
-            self.lanes.tables, self.lanes.index, self.lanes.base, self.lanes.ports,
-            self.num_vls, *dependencies,
+            self.lanes.parts, parts(dependencies),
         )  # fmt: skip

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routes.dependencies import table_dependencies
+from weft.kernels.parts import parts
+from weft.kernels.routes.dependencies import Channels, table_dependencies
 from weft.kernels.routes.route_links import table_routes
 from weft.kernels.routes.walk import table_loads
 from weft.routing.routes.base import Routes
@@ -105,9 +106,7 @@ class TableRoutes(Routes):
         )  # fmt: skip
         return loads, int(unrouted)
 
-    def add_dependencies(
-        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
-    ) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         per_lid = 1 << self.lmc
@@ -127,8 +126,7 @@ class TableRoutes(Routes):
             self.table, lids.astype(np.int32), graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
-            self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,
-            self.lanes.ports, self.num_vls, *dependencies,
+            self.no_path, self.lanes.parts, parts(dependencies),
         )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.fabrics import Fabric
+from weft.kernels.parts import StateParts
+from weft.kernels.routes.dependencies import Lanes
 
 #: Number of service levels: an SL has four bits.
 NUM_SLS = 16
@@ -53,6 +55,11 @@ class VirtualLanes(FrozenArrays):
     def is_uniform(self) -> bool:
         """Whether one table is used for every pair of ports."""
         return len(self.index) == 0
+
+    @property
+    def parts(self) -> StateParts:
+        """The arrays as kernels take them."""
+        return StateParts(Lanes(self.tables, self.index, self.base, self.ports))
 
     def check(self, fabric: Fabric) -> None:
         """Check that the arrays fit each other and the fabric."""

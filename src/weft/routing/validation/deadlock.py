@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from weft.fabrics import Fabric
-from weft.kernels.routes.dependencies import list_dependencies, strip_acyclic
+from weft.kernels.parts import parts
+from weft.kernels.routes.dependencies import Channels, list_dependencies, strip_acyclic
 from weft.routing.routes import Routes
 
 
@@ -40,49 +41,41 @@ def credit_loops(
     graph, vls = fabric.graph, routes.num_vls
     if not len(graph.edge_row):
         return [], 1
-    first_bit, bits, used = dependencies(fabric, routes, management=management)
-    in_use = max(int(used.reshape(-1, vls).any(axis=0).sum()), 1)
-    remaining = strip_acyclic(graph.parts, vls, first_bit, bits, used)
+    channels = dependencies(fabric, routes, management=management)
+    in_use = max(int(channels.used.reshape(-1, vls).any(axis=0).sum()), 1)
+    arguments = graph.parts, parts(channels)
+    remaining = strip_acyclic(*arguments)
     if not remaining.any():
         return [], in_use
     none = np.zeros(0, dtype=np.int32)
-    arguments = (graph.parts, vls, first_bit, bits, remaining)
-    count = list_dependencies(*arguments, none, none)
+    count = list_dependencies(*arguments, remaining, none, none)
     tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    list_dependencies(*arguments, tails, heads)
-    channels = np.unique(np.concatenate((tails, heads)))
+    list_dependencies(*arguments, remaining, tails, heads)
+    numbers = np.unique(np.concatenate((tails, heads)))
     waits = csr_array(
         (
             np.ones(count, dtype=np.uint8),
-            (np.searchsorted(channels, tails), np.searchsorted(channels, heads)),
+            (np.searchsorted(numbers, tails), np.searchsorted(numbers, heads)),
         ),
-        shape=(len(channels), len(channels)),
+        shape=(len(numbers), len(numbers)),
     )
     return [
-        CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in channels[cycle])
+        CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in numbers[cycle])
         for cycle in _one_cycle_each(waits)
     ], in_use
 
 
-def dependencies(
-    fabric: Fabric, routes: Routes, *, management: bool = False
-) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the channel dependency graph in the form of `weft.kernels.routes.dependencies`.
-
-    `fabric`, `routes`, `management`: as for `credit_loops`.
-
-    Returns int64 [edges + 1]: index of the first bit of each edge; uint8: the bits, eight in each
-    element; and uint8 [edges * lanes]: 1 for each channel that carries traffic.
-    """
+def dependencies(fabric: Fabric, routes: Routes, *, management: bool = False) -> Channels:
+    """Return the channel dependency graph; the arguments are those of `credit_loops`."""
     graph, vls = fabric.graph, routes.num_vls
     degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
     first_bit = np.zeros(len(degree) + 1, dtype=np.int64)
     np.cumsum(degree * vls * vls, out=first_bit[1:])
     bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
     used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    graph_bits = (first_bit, bits, used)
-    routes.add_dependencies(fabric, management, graph_bits)
-    return graph_bits
+    channels = Channels(vls, first_bit, bits, used)
+    routes.add_dependencies(fabric, management, channels)
+    return channels
 
 
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
