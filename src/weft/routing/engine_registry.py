@@ -27,9 +27,11 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.fabrics import Fabric, check_fabric
+from weft.kernels.parts import StateParts
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
+from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.peaks import lower_peaks
-from weft.kernels.routing.tables import balanced_tables, counted_tables
+from weft.kernels.routing.tables import Targets, balanced_tables, counted_tables
 from weft.routing.routes import Routes
 
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
@@ -168,6 +170,20 @@ def destinations_by_row(
     return offset, attached[np.argsort(rows, kind="stable")].astype(np.int32)
 
 
+def targets_of(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    lmc: int = 0,
+    destinations: NDArray[np.integer[Any]] | None = None,
+) -> StateParts:
+    """Return the given destinations, by default all, as kernels that fill a table take them."""
+    if destinations is None:
+        destinations = np.arange(fabric.num_destinations)
+    listed, no_path = destinations_by_row(fabric, destinations), int(np.iinfo(table.dtype).max)
+    ports, endpoints = destination_ports(fabric), fabric.num_endpoints
+    return StateParts(Targets(*listed, ports, endpoints, lmc, no_path))
+
+
 def fill_balanced(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
@@ -190,23 +206,20 @@ def fill_balanced(
       balanced instead of one flow for each pair of hosts. Pairs of hosts then break ties.
     """
     graph = fabric.graph
-    if destinations is None:
-        destinations = np.arange(fabric.num_destinations)
-    offset, listed = destinations_by_row(fabric, destinations)
+    targets = targets_of(fabric, table, lmc, destinations)
     load = np.zeros(len(graph.edge_row), dtype=np.int64)
     sources = row_sources(fabric)[None]
     # One flow weighs more than all pairs of hosts on a link.
     weight = max(1, fabric.num_hosts) ** 2
     balanced_tables(
         graph.parts, *_order(edge_up), _edge_cost(fabric), _part_sizes(fabric),
-        sources if flows is None else flows * weight + sources, offset, listed,
-        destination_ports(fabric), fabric.num_endpoints, lmc, passes,
-        int(np.iinfo(table.dtype).max), load, table,
+        sources if flows is None else flows * weight + sources, targets, passes, load, table,
+        search_space(graph.num_rows, len(graph.edge_row)),
     )  # fmt: skip
     if flows is not None:
         load, sources = load // weight, flows
     if passes > 1 and lmc == 0:
-        _lower_peaks(fabric, table, sources, offset, listed, load, edge_up)
+        _lower_peaks(fabric, table, sources, targets, load, edge_up)
 
 
 def _order(edge_up: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], bool]:
@@ -228,22 +241,22 @@ def _lower_peaks(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
     sources: NDArray[np.int64],
-    offset: NDArray[np.int32],
-    listed: NDArray[np.int32],
+    targets: StateParts,
     load: NDArray[np.int64],
     edge_up: NDArray[np.uint8] | None,
 ) -> None:
+    graph = fabric.graph
     lower_peaks(
-        fabric.graph.parts, *_order(edge_up), _edge_cost(fabric), _part_sizes(fabric), sources,
-        offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
+        graph.parts, *_order(edge_up), _edge_cost(fabric), _part_sizes(fabric), sources, targets,
+        PEAK_ROUNDS, load, table, search_space(graph.num_rows, len(graph.edge_row)),
     )  # fmt: skip
 
 
 def lower_worst_load(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
     """Replace trees of minimal paths to relieve the most loaded links of a table with LMC 0."""
-    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     loads = edge_loads(fabric, table)
-    _lower_peaks(fabric, table, row_sources(fabric)[None], offset, listed, loads, None)
+    targets = targets_of(fabric, table)
+    _lower_peaks(fabric, table, row_sources(fabric)[None], targets, loads, None)
 
 
 def edge_loads(
@@ -273,20 +286,20 @@ def worst_load(
     return worst, float((loads >= worst * (1 - 1e-9)).mean())
 
 
-def opensm_targets(fabric: Fabric) -> tuple[NDArray[Any], ...]:
-    """Return arguments of OpenSM's kernels: row_order to destination_port of `counted_tables`.
+def opensm_targets(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
+) -> tuple[NDArray[np.int32], StateParts]:
+    """Return the orders of target rows and of their destinations for `counted_tables`.
 
     OpenSM first routes to the switches with the most adapters. It orders switches with equally
     many by node GUID in network byte order, and the adapters of a switch by port. These orders
     reproduce its tables exactly.
     """
     graph = fabric.graph
-    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    ports = destination_ports(fabric)
-    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
+    by_port = np.argsort(destination_ports(fabric), kind="stable")
     guid = fabric.node_guid[graph.row_node].byteswap()
     order = np.lexsort((guid, -row_adapters(fabric))).astype(np.int32)
-    return order, offset, listed, ports
+    return order, targets_of(fabric, table, lmc, by_port)
 
 
 def row_system(fabric: Fabric) -> NDArray[np.uint64]:
@@ -307,9 +320,9 @@ def fill_counted(
     """
     graph = fabric.graph
     counted_tables(
-        graph.parts, row_system(fabric), *opensm_targets(fabric), fabric.num_endpoints, lmc,
-        int(np.iinfo(table.dtype).max),
+        graph.parts, row_system(fabric), *opensm_targets(fabric, table, lmc),
         np.zeros(len(graph.edge_row), dtype=np.int64) if behind is None else behind, table,
+        search_space(graph.num_rows, len(graph.edge_row)),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ EVEN_PASSES = 3
 
 
 @njit(cache=True)
-def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pinned, rows):
+def _levels(goal, graph, demand, order, channel_at, hops, latest, pinned, rows):
     """Find the shortest paths to the goal along which the channel numbers ascend.
 
     hops[row] becomes the length of the row's path in edges, -1 where there is none. latest[row]
@@ -28,6 +28,7 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
     edge_tail, reverse = graph.edge_tail, graph.edge_back
+    weight, distances = demand.weight, demand.distances
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
     pinned[:] = -1
     highest = np.empty(0, dtype=np.int32)
@@ -83,10 +84,8 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
 
 @njit(cache=True)
 def ordered_tables(
-    graph, edge_cost, row_sources, weight, distances, goals, lane, order, channel_at, target_offset,
-    target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
-    best_table,
-):  # fmt: skip
+    graph, demand, goals, lane, order, channel_at, targets, passes, load, table, best_table
+):
     """Fill the entries of all destinations with balanced paths over channels in ascending order.
 
     From the farthest row to the nearest, each row considers its shortest paths (see `_levels`) that
@@ -94,22 +93,13 @@ def ordered_tables(
     one with the least sum of loads. After `EVEN_PASSES` passes, the fourth powers of the loads are
     summed, which lowers the largest load. Every pass chooses the paths to each LID again.
 
-    - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
-    - `row_sources`, int64 [rows]: number of hosts that send through the row.
-    - `weight`, int64 [rows]: 0 for a row that needs no path.
-    - `distances`, uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no
-      path.
+    - `demand`: parts of `weft.kernels.routing.nue.Demand`.
     - `goals`, int32: target rows, in the order of routing.
     - `lane`, int32 [rows]: layer of the paths to each row, an index in `order`.
     - `order`, `channel_at`, int32 [layers, edges]: number of each edge in each layer, and edge of
       each number.
-    - `target_offset`, `target_destination`: int32 CSR over rows: the destinations of each row,
-      endpoints first.
-    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
-      destination is a row.
-    - `num_endpoints`, `lmc`, `passes`: destinations from num_endpoints on are switches and add no
-      load; LID mask control; number of passes.
-    - `no_path`: the port that means "no path", the largest value of the table's type.
+    - `targets`: parts of `weft.kernels.routing.tables.Targets`.
+    - `passes`: number of passes.
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, `best_table`, uint8 or uint16 [lids, rows]: the tables of the latest pass, and those
       of the pass with the least product of the two returned values.
@@ -119,6 +109,9 @@ def ordered_tables(
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     row_base, slot_edge = graph.row_base, graph.slot_edge
+    target_offset, target_destination = targets.offset, targets.destination
+    num_endpoints, lmc = targets.num_endpoints, targets.lmc
+    edge_cost, row_sources = demand.edge_cost, demand.row_sources
     rows, channels = len(edge_offset) - 1, len(edge_row)
     hops = np.empty(rows, dtype=np.int32)
     latest = np.empty(rows, dtype=np.int32)
@@ -140,8 +133,9 @@ def ordered_tables(
             if begin == end or (round_ > 0 and target_destination[begin] >= num_endpoints):
                 continue
             numbers = order[lane[goal]]
-            count = _levels(goal, graph, weight, distances, numbers, channel_at[lane[goal]],
-                            hops, latest, pinned, listed)  # fmt: skip
+            count = _levels(
+                goal, graph, demand, numbers, channel_at[lane[goal]], hops, latest, pinned, listed
+            )
             filled = 0
             for i in range(1, count):
                 row = listed[i]
@@ -162,8 +156,8 @@ def ordered_tables(
                 for lid in range(d << lmc, (d + 1) << lmc):
                     line = table[lid]
                     if round_ == 0:
-                        line[:] = no_path
-                        line[goal] = destination_port[d]
+                        line[:] = targets.no_path
+                        line[goal] = targets.port[d]
                     elif weighs:
                         for i in range(count):
                             flow[listed[i]] = row_sources[listed[i]]
@@ -226,8 +220,8 @@ def ordered_tables(
 def complete_rows(graph, lmc, no_path, table):
     """For each LID, give rows without a path the port towards the nearest row that has a path.
 
-    `lmc`, `no_path`: as in `ordered_tables`. `table`, uint8 or uint16 [lids, rows]: output ports,
-    changed in place.
+    `lmc`, `no_path`: as in `weft.kernels.routing.tables.Targets`. `table`, uint8 or uint16 [lids,
+    rows]: output ports, changed in place.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     reverse, destination_row = graph.edge_back, graph.destination_row

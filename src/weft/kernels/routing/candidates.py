@@ -7,7 +7,7 @@ from weft.kernels.routing.distances import bfs, next_edges
 
 
 @njit(cache=True)
-def shortest_path_sets(graph, targets, set_id):
+def shortest_path_sets(graph, targets, set_id, search):
     """Fill set_id[target, row] and return the CSR of the sets, offsets and edges.
 
     A set is found by a hash of its edges and compared edge by edge, so that equal sets, and only
@@ -15,25 +15,20 @@ def shortest_path_sets(graph, targets, set_id):
 
     `targets`, int32: target rows. `set_id`, int32 [rows, rows]: number of the set of each target
     and row, changed in place; unchanged where the row is the target or has no path to it.
+    `search`: parts of `weft.kernels.routing.distances.Search`.
 
     Returns int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.zeros(rows, dtype=np.uint8)
-    edge_up = np.zeros(0, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    edges = np.empty(len(edge_row), dtype=np.int32)
+    queue, first, edges = search.queue, search.first, search.edges
     offset = np.zeros(1024, dtype=np.int32)
     members = np.empty(4096, dtype=np.int32)
     sets = 0
     slots = np.full(4096, -1, dtype=np.int32)
     for i in range(len(targets)):
         g = targets[i]
-        count = bfs(edge_offset, edge_row, g, hops, queue)
-        next_edges(graph, edge_up, False, hops, down, queue, count, first, edges)
+        count = bfs(edge_offset, edge_row, g, search.hops, queue)
+        next_edges(graph, search.down, False, search, count)
         for q in range(1, count):
             start, stop = first[q], first[q + 1]
             slot = _find(slots, offset, members, edges, start, stop)

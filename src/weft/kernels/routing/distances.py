@@ -1,11 +1,41 @@
 """Hop distances between the rows of a fabric, along any path or along up*/down* paths."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.parts import parts
 
 #: Distances are uint16, wide enough for a ring or a chain of any size that tables can hold.
 UNREACHED = 65535
+
+
+class Search(NamedTuple):
+    """Work space of kernels that search from a target row, and choose paths to it."""
+
+    #: uint16 [rows], int32 [rows]: distances to the target, and the rows reached, nearest first.
+    hops: Any
+    queue: Any
+    #: uint8 [rows]: 1 where the path of the row only leads down; see `updown`.
+    down: Any
+    #: int32 [rows + 1], int32 [edges]: first edges of the paths of each row reached; see
+    #: `next_edges`.
+    first: Any
+    edges: Any
+    #: int32, float64, int64 [rows]: edge chosen for each row reached; cost of the path of each row,
+    #: and the number of flows that it sends or forwards.
+    chosen: Any
+    cost: Any
+    flow: Any
+
+
+def search_space(rows: int, edges: int) -> Any:
+    """Return the parts of a `Search`."""
+    small, wide = np.empty((2, rows), dtype=np.int32), np.empty(rows, dtype=np.int64)
+    lists = np.empty(rows + 1, dtype=np.int32), np.empty(edges, dtype=np.int32)
+    hops, down = np.empty(rows, dtype=np.uint16), np.empty(rows, dtype=np.uint8)
+    return parts(Search(hops, small[0], down, *lists, small[1], np.empty(rows), wide))
 
 
 @njit(cache=True)
@@ -138,14 +168,16 @@ def _down_first(graph, edge_up, root, hops, down, queue):
 
 
 @njit(cache=True)
-def next_edges(graph, edge_up, ordered, hops, down, rows, count, first, edges):
-    """List the first edges of the shortest (legal) paths of each row.
+def next_edges(graph, edge_up, ordered, search, count):
+    """List the first edges of the shortest (legal) paths of each of the first `count` rows reached.
 
-    The edges of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), ordered by port: all
-    edges to rows one hop nearer or, if `ordered`, only the edges among them that begin up*/down*
-    paths (see `updown`). Return the number of edges listed.
+    The edges of queue[i] are edges[first[i]:first[i + 1]], ordered by port: all edges to rows one
+    hop nearer or, if `ordered`, only the edges among them that begin up*/down* paths (see
+    `updown`). `search`: parts of a `Search`. Return the number of edges listed.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    hops, down, rows, first = search.hops, search.down, search.queue, search.first
+    edges = search.edges
     filled = 0
     for i in range(count):
         row = rows[i]

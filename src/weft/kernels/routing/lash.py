@@ -9,8 +9,8 @@ from weft.kernels.routing.lane_assignment import add_path, empty_behind, insert_
 
 @njit(cache=True)
 def layered_paths(
-    graph, edge_cost, targets, counts, flow_from, flow_to, frugal, max_lanes,
-    position, load, chosen, lane_of,
+    graph, edge_cost, targets, counts, flow_from, flow_to, frugal, position, load, chosen, lane_of,
+    search,
 ):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
@@ -18,8 +18,7 @@ def layered_paths(
     without a cycle. Of the paths that this lane accepts, the least loaded so far is used; if
     `frugal`, paths whose dependencies the lane already contains have precedence.
 
-    - `counts`, `max_lanes`, `position`: as in
-      `weft.kernels.routing.lane_assignment.fit_paths`.
+    - `counts`, `position`: as in `weft.kernels.routing.lane_assignment.fit_paths`.
     - `edge_cost`, float64 [edges]: cost of one flow on the edge.
     - `targets`, int32: target rows.
     - `flow_from`, `flow_to`, int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target
@@ -28,21 +27,17 @@ def layered_paths(
     - `load`, int64 [edges]: flows on each edge, changed in place.
     - `chosen`, int32 [targets, rows]: filled with the edge by which each row sends; -1 where there
       is no path.
-    - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, max_lanes if no lane
-      accepts it.
+    - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, the number of lanes if no
+      lane accepts it.
+    - `search`: parts of `weft.kernels.routing.distances.Search`.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
     first_dependency = graph.first_dependency
+    hops, queue, first, options = search.hops, search.queue, search.first, search.edges
+    cost, flow = search.cost, search.flow
     rows = len(edge_offset) - 1
-    edges = len(edge_row)
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    options = np.empty(edges, dtype=np.int32)
+    edges, max_lanes = len(edge_row), len(position)
     costs = np.empty(edges, dtype=np.float64)
-    cost = np.empty(rows, dtype=np.float64)
-    flow = np.empty(rows, dtype=np.int64)
     held = np.zeros(first_dependency[edges], dtype=np.uint16)
     barred = np.zeros(first_dependency[edges], dtype=np.uint16)
     held_by = np.empty(rows, dtype=np.uint16)
@@ -61,7 +56,7 @@ def layered_paths(
         ahead[:] = -1
         lane_of[t, :] = 0
         count = bfs(edge_offset, edge_row, goal, hops, queue)
-        next_edges(graph, down, False, hops, down, queue, count, first, options)
+        next_edges(graph, search.down, False, search, count)
         cost[goal] = 0.0
         held_by[goal] = everything
         barred_from[goal] = 0
@@ -136,8 +131,9 @@ def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
 
 @njit(cache=True)
 def spread_paths(
-    graph, edge_cost, lids, lid_row, counts, flow_from, position, passes, load, table, lane_of
-):
+    graph, edge_cost, lids, lid_row, counts, flow_from, position, passes, load, table, lane_of,
+    search,
+):  # fmt: skip
     """Choose the paths to each LID again, among those that lead forward in the order of some lane.
 
     - `edge_cost`, `counts`, `flow_from`: as in `layered_paths`.
@@ -151,19 +147,13 @@ def spread_paths(
       that need a lane.
     - `lane_of`, uint8 [lids, rows]: filled with the lowest lane in whose order the path leads
       forward; 0 for a path that needs no lane.
+    - `search`: as in `layered_paths`.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     row_base, slot_edge = graph.row_base, graph.slot_edge
+    hops, queue, ahead = search.hops, search.queue, search.chosen
     rows = len(row_base) - 1
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    options = np.empty(len(edge_row), dtype=np.int32)
-    cost = np.empty(rows, dtype=np.float64)
-    flow = np.empty(rows, dtype=np.int64)
     before = np.empty(rows, dtype=np.int32)
-    ahead = np.empty(rows, dtype=np.int32)
     lanes = np.empty(rows, dtype=np.uint16)
     count = 0
     for round_ in range(passes + 1):
@@ -173,7 +163,7 @@ def spread_paths(
             if lid_row[i] != goal:
                 goal = lid_row[i]
                 count = bfs(edge_offset, edge_row, goal, hops, queue)
-                next_edges(graph, down, False, hops, down, queue, count, first, options)
+                next_edges(graph, search.down, False, search, count)
             for k in range(1, count):
                 before[queue[k]] = slot_edge[row_base[queue[k]] + line[queue[k]]]
             if round_ == passes:
@@ -183,26 +173,23 @@ def spread_paths(
                     if counts[queue[k]]:
                         lane_of[i, queue[k]] = _lowest(lanes[queue[k]])
                 continue
-            _carry(queue, count, before, edge_row, flow_from, flow, load, -1)
+            _carry(search, count, before, edge_row, flow_from, load, -1)
             chosen = before
-            if _cheapest_forward(
-                queue, count, first, options, edge_row, edge_cost, counts, position, load, cost,
-                lanes, ahead,
-            ):  # fmt: skip
+            if _cheapest_forward(search, count, edge_row, edge_cost, counts, position, load, lanes):
                 chosen = ahead
                 for k in range(1, count):
                     line[queue[k]] = edge_port[ahead[queue[k]]]
-            _carry(queue, count, chosen, edge_row, flow_from, flow, load, 1)
+            _carry(search, count, chosen, edge_row, flow_from, load, 1)
 
 
 @njit(cache=True)
-def _cheapest_forward(
-    queue, count, first, options, edge_row, edge_cost, counts, position, load, cost, lanes, ahead
-):
+def _cheapest_forward(search, count, edge_row, edge_cost, counts, position, load, lanes):
     """Choose the edge of every row but the first; paths that lead forward in a lane are preferred.
 
     Return False if a row that needs a lane has no path that leads forward.
     """
+    queue, first, options = search.queue, search.first, search.edges
+    cost, ahead = search.cost, search.chosen
     goal = queue[0]
     cost[goal] = 0.0
     lanes[goal] = (1 << len(position)) - 1
@@ -264,8 +251,9 @@ def _lowest(bits):
 
 
 @njit(cache=True)
-def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
+def _carry(search, count, chosen, edge_row, flow_from, load, sign):
     """Add a tree's flows to the loads (sign 1) or subtract them (sign -1)."""
+    queue, flow = search.queue, search.flow
     for k in range(count):
         flow[queue[k]] = flow_from[queue[k]]
     for k in range(count - 1, 0, -1):
@@ -275,13 +263,13 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 
 
 @njit(cache=True)
-def widen_orders(graph, targets, counts, sources, table, lids, lanes, position):
+def widen_orders(graph, targets, counts, sources, table, lids, lanes, position, search):
     """Change the order of each lane so that more shortest paths lead forward in it.
 
     Every dependency of a shortest path from a source to a target is added to each lane in which it
     closes no cycle.
 
-    - `targets`, `counts`: as in `layered_paths`.
+    - `targets`, `counts`, `search`: as in `layered_paths`.
     - `sources`, uint8 [rows]: 1 for rows at which paths begin.
     - `table`, `lids`: as in
       `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
@@ -291,13 +279,9 @@ def widen_orders(graph, targets, counts, sources, table, lids, lanes, position):
     """
     edge_offset, edge_row, row_base = graph.edge_offset, graph.edge_row, graph.row_base
     slot_edge, first_dependency = graph.slot_edge, graph.first_dependency
+    hops, queue, first, options = search.hops, search.queue, search.first, search.edges
     rows = len(row_base) - 1
     edges = len(edge_row)
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    options = np.empty(edges, dtype=np.int32)
     queue_index = np.empty(rows, dtype=np.int32)
     reached = np.empty(rows, dtype=np.uint8)
     held = np.zeros(first_dependency[edges], dtype=np.uint16)
@@ -324,7 +308,7 @@ def widen_orders(graph, targets, counts, sources, table, lids, lanes, position):
     for t in range(len(targets)):
         goal = targets[t]
         count = bfs(edge_offset, edge_row, goal, hops, queue)
-        next_edges(graph, down, False, hops, down, queue, count, first, options)
+        next_edges(graph, search.down, False, search, count)
         for k in range(count):
             queue_index[queue[k]] = k
             reached[queue[k]] = sources[queue[k]]

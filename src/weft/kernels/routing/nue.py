@@ -6,6 +6,8 @@ order of all channels, ``order[channel]`` with the inverse ``channel_at[position
 used dependency leads to a later channel.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
@@ -13,6 +15,19 @@ from weft.kernels.routing.distances import UNREACHED
 
 #: States of a dependency.
 UNUSED, USED, BLOCKED = 0, 1, 2
+
+
+class Demand(NamedTuple):
+    """What all lanes and passes route."""
+
+    #: float64 [edges]: 1 / (rate in Gbit/s).
+    edge_cost: Any
+    #: int64 [rows]: number of hosts that send through the row.
+    row_sources: Any
+    #: int64 [rows]: 0 for a row that needs no path.
+    weight: Any
+    #: uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
+    distances: Any
 
 
 @njit(cache=True)
@@ -158,10 +173,7 @@ def _admit_redirect(
 
 
 @njit(cache=True)
-def _grow(
-    goal, limit, weight, distances, graph, edge_cost, load, state, order, channel_at, space, trail,
-    tree,
-):  # fmt: skip
+def _grow(goal, limit, demand, graph, load, state, order, channel_at, space, trail, tree):
     """Choose an edge for each row towards the goal, nearest rows first, in one lane.
 
     Each row takes the cheapest of the paths via a row one hop nearer whose dependency is admitted.
@@ -175,6 +187,7 @@ def _grow(
     row of positive weight is not reached.
     """
     edge_offset, edge_row, dependency = graph.edge_offset, graph.edge_row, graph.first_dependency
+    weight, distances, edge_cost = demand.weight, demand.distances, demand.edge_cost
     hops, chosen, cost, rows, waiting = tree
     hops[:] = -1
     hops[goal] = 0
@@ -262,10 +275,7 @@ def _grow(
 
 
 @njit(cache=True)
-def share_lanes(
-    graph, edge_cost, row_sources, weight, distances, goals, parent, wanted, aimed, load, state,
-    order, channel_at, lane,
-):  # fmt: skip
+def share_lanes(graph, demand, goals, parent, wanted, aimed, load, state, order, channel_at, lane):
     """Grow a tree towards each goal in a lane that admits it, and mark its dependencies as used.
 
     Each lane first gets the dependencies of its paths along the escape tree. Then each goal
@@ -273,11 +283,7 @@ def share_lanes(
     there is no such lane, it gets the lane of the least excess (see `_grow`) among those that reach
     all rows, or else the last lane, in which the escape tree must lead to the goal.
 
-    - `edge_cost`, float64 [edges]: 1 / (rate in Gbit/s).
-    - `row_sources`, int64 [rows]: number of hosts that send through the row.
-    - `weight`, int64 [rows]: 0 for a row that needs no path.
-    - `distances`, uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no
-      path.
+    - `demand`: parts of `Demand`.
     - `goals`, int32: target rows, in the order of routing; each row occurs once per destination.
     - `parent`, int32 [rows]: channel of each row towards the root of the escape tree.
     - `wanted`, `aimed`, uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals;
@@ -338,8 +344,8 @@ def share_lanes(
                 v = attempt % lanes
                 trail[0] = 0
                 _, excess = _grow(
-                    goal, np.int64(1) if attempt < lanes else least, weight, distances,
-                    graph, edge_cost, load, state[v], order[v], channel_at[v], space, trail, tree,
+                    goal, np.int64(1) if attempt < lanes else least, demand, graph, load, state[v],
+                    order[v], channel_at[v], space, trail, tree,
                 )  # fmt: skip
                 _undo(state[v], trail, 0)
                 if excess < (1 if attempt < lanes else least):
@@ -349,11 +355,11 @@ def share_lanes(
         v = lane[goal]
         trail[0] = 0
         count, _ = _grow(
-            goal, no_limit, weight, distances,
-            graph, edge_cost, load, state[v], order[v], channel_at[v], space, trail, tree,
+            goal, no_limit, demand, graph, load, state[v], order[v], channel_at[v], space, trail,
+            tree,
         )  # fmt: skip
         for i in range(count):
-            flow[listed[i]] = row_sources[listed[i]]
+            flow[listed[i]] = demand.row_sources[listed[i]]
         for i in range(count - 1, 0, -1):
             e = chosen[listed[i]]
             load[e] += flow[listed[i]]

@@ -54,10 +54,7 @@ def _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue):
 
 
 @njit(cache=True)
-def ranked_tables(
-    graph, system, step, row_order, target_offset, target_destination, destination_port,
-    num_endpoints, most_hops, lmc, no_path, table,
-):  # fmt: skip
+def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
     """Fill tables as OpenSM does with the hops of its ranked search.
 
     Among a row's ports of the fewest hops, the port is chosen as in
@@ -65,12 +62,13 @@ def ranked_tables(
 
     - `step`, uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
       destination.
-    - `system`, `row_order`, `target_offset`, `target_destination`, `destination_port`,
-      `num_endpoints`, `lmc`, `no_path`, `table`: as in `counted_tables`.
+    - `system`, `row_order`, `targets`, `table`: as in `counted_tables`.
     - `most_hops`: largest number of edges of a path; longer paths are left out.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    rows = len(edge_offset) - 1
+    target_offset, target_destination = targets.offset, targets.destination
+    destination_port, num_endpoints = targets.port, targets.num_endpoints
+    rows, lmc = len(edge_offset) - 1, targets.lmc
     hops = np.empty(len(edge_row), dtype=np.int32)
     least = np.empty(rows, dtype=np.int32)
     came = np.empty(rows, dtype=np.uint8)
@@ -88,7 +86,7 @@ def ranked_tables(
                 if (d < num_endpoints) == switches:
                     continue
                 line = table[(d << lmc) + offset]
-                line[:] = no_path
+                line[:] = targets.no_path
                 line[goal] = destination_port[d]
                 for row in range(rows):
                     if row == goal or least[row] > most_hops:

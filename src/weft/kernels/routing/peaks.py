@@ -3,8 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import bfs, next_edges, updown
-from weft.kernels.routing.tables import carry, sort_by_hops
+from weft.kernels.routing.tables import carry, search_from
 
 #: If more than one in this number of edges has the peak load, the topology causes the peak, not the
 #: choice of trees.
@@ -17,8 +16,8 @@ DEPTH = 6
 
 @njit(cache=True)
 def lower_peaks(
-    graph, edge_up, ordered, edge_cost, component_size, row_sources, target_offset,
-    target_destination, num_endpoints, rounds, load, table,
+    graph, edge_up, ordered, edge_cost, component_size, row_sources, targets, rounds, load, table,
+    search,
 ):  # fmt: skip
     """Choose trees that avoid the edges of the peak: the largest load times cost.
 
@@ -33,18 +32,12 @@ def lower_peaks(
     with LMC 0, changed in place.
     Returns the number of replacements of trees.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    edge_row, edge_port = graph.edge_row, graph.edge_port
     edge_tail, row_base, slot_edge = graph.edge_tail, graph.row_base, graph.slot_edge
-    rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    edges = np.empty(len(edge_row), dtype=np.int32)
+    target_offset, target_destination = targets.offset, targets.destination
+    queue, chosen = search.queue, search.chosen
+    rows = len(graph.edge_offset) - 1
     before = np.empty(rows, dtype=np.int32)
-    chosen = np.empty(rows, dtype=np.int32)
-    flow = np.empty(rows, dtype=np.int64)
-    cost = np.empty(rows, dtype=np.float64)
     over = np.empty(rows, dtype=np.int32)
     hot = np.empty(len(edge_row) // SHARED + 1, dtype=np.int32)
     changed = 0
@@ -71,7 +64,7 @@ def lower_peaks(
             count = 0
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
-                if d >= num_endpoints:
+                if d >= targets.num_endpoints:
                     continue
                 line = table[d]
                 sources = row_sources[d % len(row_sources)]
@@ -84,30 +77,22 @@ def lower_peaks(
                 if not uses:
                     continue
                 if count == 0:
-                    if ordered:
-                        count = updown(graph, edge_up, g, component_size[g], hops, down, queue)
-                        sort_by_hops(queue, count, hops, first)
-                    else:
-                        count = bfs(edge_offset, edge_row, g, hops, queue)
-                    next_edges(graph, edge_up, ordered, hops, down, queue, count, first, edges)
+                    count = search_from(g, graph, edge_up, ordered, component_size[g], search)
                 for i in range(1, count):
                     before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                _subtrees(queue, count, before, edge_row, sources, flow)
-                used = _over(queue, count, before, flow, load, edge_cost, limit)
-                carry(queue, count, before, edge_row, sources, flow, load, -1)
-                _around(
-                    queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over,
-                    chosen,
-                )  # fmt: skip
-                carry(queue, count, chosen, edge_row, sources, flow, load, 1)
-                left = _over(queue, count, chosen, flow, load, edge_cost, limit)
+                _subtrees(search, count, before, edge_row, sources)
+                used = _over(search, count, before, load, edge_cost, limit)
+                carry(search, count, before, edge_row, sources, load, -1)
+                _around(search, count, edge_row, edge_cost, load, limit, over)
+                carry(search, count, chosen, edge_row, sources, load, 1)
+                left = _over(search, count, chosen, load, edge_cost, limit)
                 if left == 0 and used > 0:
                     for i in range(1, count):
                         line[queue[i]] = edge_port[chosen[i]]
                     moved += 1
                 else:
-                    carry(queue, count, chosen, edge_row, sources, flow, load, -1)
-                    carry(queue, count, before, edge_row, sources, flow, load, 1)
+                    carry(search, count, chosen, edge_row, sources, load, -1)
+                    carry(search, count, before, edge_row, sources, load, 1)
         changed += moved
         if moved:
             depth, below = 0, np.inf
@@ -119,8 +104,9 @@ def lower_peaks(
 
 
 @njit(cache=True)
-def _subtrees(queue, count, chosen, edge_row, sources, flow):
+def _subtrees(search, count, chosen, edge_row, sources):
     """Fill the number of flows that each row of a tree sends or forwards."""
+    queue, flow = search.queue, search.flow
     for i in range(count):
         flow[queue[i]] = sources[queue[i]]
     for i in range(count - 1, 0, -1):
@@ -128,8 +114,9 @@ def _subtrees(queue, count, chosen, edge_row, sources, flow):
 
 
 @njit(cache=True)
-def _over(queue, count, chosen, flow, load, edge_cost, limit):
+def _over(search, count, chosen, load, edge_cost, limit):
     """Count the edges of a tree whose load times cost reaches the limit."""
+    queue, flow = search.queue, search.flow
     over = 0
     for i in range(1, count):
         if flow[queue[i]] and load[chosen[i]] * edge_cost[chosen[i]] >= limit:
@@ -138,11 +125,13 @@ def _over(queue, count, chosen, flow, load, edge_cost, limit):
 
 
 @njit(cache=True)
-def _around(queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over, chosen):
+def _around(search, count, edge_row, edge_cost, load, limit, over):
     """Choose for every row the path with the fewest edges over the limit, then the least cost.
 
     The flows that a row would add are estimated by its flows in the previous tree.
     """
+    queue, first, edges = search.queue, search.first, search.edges
+    cost, chosen, flow = search.cost, search.chosen, search.flow
     cost[queue[0]] = 0.0
     over[queue[0]] = 0
     for i in range(1, count):

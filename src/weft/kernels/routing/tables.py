@@ -1,5 +1,7 @@
 """Forwarding tables: greedy balancing over shortest paths, and D-mod-K."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
@@ -7,10 +9,26 @@ from weft.kernels.copies import copy_values
 from weft.kernels.routing.distances import bfs, next_edges, updown
 
 
+class Targets(NamedTuple):
+    """The destinations for which kernels fill tables."""
+
+    #: int32 CSR over rows: the destinations of each row, endpoints first.
+    offset: Any
+    destination: Any
+    #: int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
+    port: Any
+    #: Destinations from this number on are switches and add no load.
+    num_endpoints: Any
+    #: LID mask control.
+    lmc: Any
+    #: The port that means "no path", the largest value of the table's type.
+    no_path: Any
+
+
 @njit(cache=True)
 def balanced_tables(
-    graph, edge_up, ordered, edge_cost, component_size, row_sources, target_offset,
-    target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
+    graph, edge_up, ordered, edge_cost, component_size, row_sources, targets, passes, load, table,
+    search,
 ):  # fmt: skip
     """Fill the entries of the destinations listed for each row with least loaded shortest paths.
 
@@ -27,27 +45,18 @@ def balanced_tables(
     - `component_size`, int32 [rows]: number of rows connected to the row.
     - `row_sources`, int64 [1, rows]: number of hosts that send through the row to every
       destination, or int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
-    - `target_offset`, `target_destination`: int32 CSR over rows: the destinations of each row,
-      endpoints first.
-    - `destination_port`, int32 [destinations]: output port at the destination's row; 0 if the
-      destination is a row.
-    - `num_endpoints`, `lmc`, `passes`: destinations from num_endpoints on are switches and add no
-      load; LID mask control; number of passes.
-    - `no_path`: the port that means "no path", the largest value of the table's type.
+    - `targets`: parts of `Targets`.
+    - `passes`: number of passes.
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `search`: parts of `weft.kernels.routing.distances.Search`.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     row_base, slot_edge = graph.row_base, graph.slot_edge
+    target_offset, target_destination = targets.offset, targets.destination
+    destination_port, num_endpoints = targets.port, targets.num_endpoints
+    lmc, no_path, queue, chosen = targets.lmc, targets.no_path, search.queue, search.chosen
     rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint16)
-    down = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    edges = np.empty(len(edge_row), dtype=np.int32)
-    chosen = np.empty(rows, dtype=np.int32)
-    flow = np.empty(rows, dtype=np.int64)
-    cost = np.empty(rows, dtype=np.float64)
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[0, row]
@@ -60,12 +69,7 @@ def balanced_tables(
                 continue
             if again and target_destination[target_offset[g]] >= num_endpoints:
                 continue  # The only destination is the switch: its paths carry no load and stay.
-            if ordered:
-                count = updown(graph, edge_up, g, component_size[g], hops, down, queue)
-                sort_by_hops(queue, count, hops, first)
-            else:
-                count = bfs(edge_offset, edge_row, g, hops, queue)
-            next_edges(graph, edge_up, ordered, hops, down, queue, count, first, edges)
+            count = search_from(g, graph, edge_up, ordered, component_size[g], search)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
                 line = table[(d << lmc) + offset]
@@ -76,26 +80,44 @@ def balanced_tables(
                         continue
                     for i in range(1, count):
                         chosen[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                    carry(queue, count, chosen, edge_row, sources, flow, load, -1)
+                    carry(search, count, chosen, edge_row, sources, load, -1)
                 else:
                     line[:] = no_path
                     line[g] = destination_port[d]
                 if lmc == 0:
-                    _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen)
+                    _cheapest(search, count, edge_row, edge_cost, load)
                 else:
+                    lids = 1 << lmc if again else offset
                     _unlike(
-                        table, d << lmc, 1 << lmc, offset, again, queue, count, first, edges, graph,
-                        edge_cost, load, senders, cost, chosen,
+                        table, d << lmc, lids, offset, search, count, graph, edge_cost, load,
+                        senders,
                     )  # fmt: skip
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
                 if weighs:
-                    carry(queue, count, chosen, edge_row, sources, flow, load, 1)
+                    carry(search, count, chosen, edge_row, sources, load, 1)
 
 
 @njit(cache=True)
-def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chosen):
+def search_from(goal, graph, edge_up, ordered, component_size, search):
+    """Search the shortest paths to a row, up*/down* if `ordered`; return the number of rows.
+
+    The queue lists the rows nearest first; see `weft.kernels.routing.distances.next_edges`.
+    """
+    if ordered:
+        count = updown(graph, edge_up, goal, component_size, search.hops, search.down, search.queue)
+        sort_by_hops(search.queue, count, search.hops, search.first)
+    else:
+        count = bfs(graph.edge_offset, graph.edge_row, goal, search.hops, search.queue)
+    next_edges(graph, edge_up, ordered, search, count)
+    return count
+
+
+@njit(cache=True)
+def _cheapest(search, count, edge_row, edge_cost, load):
     """Choose the edge of every row but the first; the queue lists rows nearest first."""
+    queue, first, edges = search.queue, search.first, search.edges
+    cost, chosen = search.cost, search.chosen
     cost[queue[0]] = 0.0
     for i in range(1, count):
         least = np.inf
@@ -111,12 +133,11 @@ def _cheapest(queue, count, first, edges, edge_row, edge_cost, load, cost, chose
 
 
 @njit(cache=True)
-def _unlike(
-    table, lid, lids, offset, again, queue, count, first, edges, graph, edge_cost, load, senders,
-    cost, chosen,
-):  # fmt: skip
+def _unlike(table, lid, lids, offset, search, count, graph, edge_cost, load, senders):
     """Choose as `_cheapest`, but other LIDs of the destination on an edge add to its cost."""
     edge_row, edge_port = graph.edge_row, graph.edge_port
+    queue, first, edges = search.queue, search.first, search.edges
+    cost, chosen = search.cost, search.chosen
     cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
@@ -125,7 +146,7 @@ def _unlike(
         for k in range(first[i], first[i + 1]):
             e = edges[k]
             twins = 0
-            for other in range(lids if again else offset):
+            for other in range(lids):
                 if other != offset and table[lid + other, row] == edge_port[e]:
                     twins += 1
             here = cost[edge_row[e]] + (load[e] + twins * senders) * edge_cost[e]
@@ -137,12 +158,13 @@ def _unlike(
 
 
 @njit(cache=True)
-def carry(queue, count, chosen, edge_row, sources, flow, load, sign):
+def carry(search, count, chosen, edge_row, sources, load, sign):
     """Add a tree's flows to the loads (sign 1) or subtract them (sign -1).
 
     queue[:count] lists the tree's rows, parents first; chosen[i] is the edge from queue[i], and
     sources[row] the number of flows that a row sends to the tree's destination.
     """
+    queue, flow = search.queue, search.flow
     for i in range(count):
         flow[queue[i]] = sources[queue[i]]
     for i in range(count - 1, 0, -1):
@@ -199,10 +221,7 @@ def counted_edge(edges, first, last, graph, system, behind, table, line, offset,
 
 
 @njit(cache=True)
-def counted_tables(
-    graph, system, row_order, target_offset, target_destination, destination_port, num_endpoints,
-    lmc, no_path, behind, table,
-):  # fmt: skip
+def counted_tables(graph, system, row_order, targets, behind, table, search):
     """Fill tables as OpenSM does, by the number of LIDs already routed via each port.
 
     Rows are targets in row_order, with their destinations in the listed order: first all
@@ -211,23 +230,20 @@ def counted_tables(
 
     - `system`, `behind`: as in `counted_edge`; `behind` is changed in place.
     - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
-    - `target_offset`, `target_destination`, `destination_port`, `num_endpoints`, `no_path`: as in
-      `balanced_tables`.
+    - `targets`, `search`: as in `balanced_tables`.
     - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    rows = len(edge_offset) - 1
-    hops = np.empty(rows, dtype=np.uint16)
-    no_order = np.empty(0, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    edges = np.empty(len(edge_row), dtype=np.int32)
+    target_offset, target_destination = targets.offset, targets.destination
+    destination_port, num_endpoints = targets.port, targets.num_endpoints
+    lmc, no_path, queue, first = targets.lmc, targets.no_path, search.queue, search.first
+    rows, edges = len(edge_offset) - 1, search.edges
     for turn in range((1 << lmc) + 1):
         switches = turn == 1
         offset = max(0, turn - 1)
         for g in row_order:
-            count = bfs(edge_offset, edge_row, g, hops, queue)
-            next_edges(graph, no_order, False, hops, no_order, queue, count, first, edges)
+            count = bfs(edge_offset, edge_row, g, search.hops, queue)
+            next_edges(graph, search.down, False, search, count)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
                 if (d < num_endpoints) == switches:

@@ -9,7 +9,7 @@ import numpy as np
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.candidates import shortest_path_sets
-from weft.kernels.routing.distances import UNREACHED
+from weft.kernels.routing.distances import UNREACHED, search_space
 from weft.routing.engine_registry import engine, sending_rows
 from weft.routing.engines.valiant import SetCollector
 from weft.routing.lane_assignment import check_vls
@@ -53,7 +53,8 @@ def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     graph.need_memory(graph.num_rows, 4, "candidate sets")
     set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
     targets = np.arange(graph.num_rows, dtype=np.int32)
-    offset, edges = shortest_path_sets(graph.parts, targets, set_id)
+    search = search_space(graph.num_rows, len(graph.edge_row))
+    offset, edges = shortest_path_sets(graph.parts, targets, set_id, search)
     routes = CandidateRoutes(
         "ecmp", fabric.digest, notes=(HOW_TAKEN,), set_id=set_id, set_offset=offset, set_edge=edges
     )

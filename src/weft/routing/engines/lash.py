@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routing.engine_registry import (
     PASSES,
@@ -162,8 +163,8 @@ def _choose_trees(
     layer = np.empty((rows, rows), dtype=np.uint8)
     layered_paths(
         graph.parts, cost, np.arange(rows, dtype=np.int32), counts, sources, weight,
-        frugal, MOST_LANES, np.tile(np.arange(edges, dtype=np.int32), (MOST_LANES, 1)), load,
-        chosen, layer,
+        frugal, np.tile(np.arange(edges, dtype=np.int32), (MOST_LANES, 1)), load, chosen, layer,
+        search_space(rows, edges),
     )  # fmt: skip
     ports = np.full((rows, rows), np.iinfo(table.dtype).max, dtype=table.dtype)
     routed = chosen >= 0
@@ -194,13 +195,14 @@ def _spread(
     lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
     goals = graph.destination_row[lids >> lmc]
     sources = row_sources(fabric)
+    search = search_space(graph.num_rows, len(graph.edge_row))
     widen_orders(
         graph.parts, np.unique(goals), paths.counts, (sources > 0).astype(np.uint8),
-        table, paths.lines, lanes, position,
+        table, paths.lines, lanes, position, search,
     )  # fmt: skip
     new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
     spread_paths(
         graph.parts, cost, lids, goals, paths.counts, sources, position, passes, load, table,
-        new_lanes,
+        new_lanes, search,
     )  # fmt: skip
     sl[:, lids] = new_lanes.T

@@ -13,18 +13,18 @@ from scipy.sparse.csgraph import depth_first_order
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.parts import StateParts
 from weft.kernels.routing.ascending import complete_rows, ordered_tables
 from weft.kernels.routing.distances import UNREACHED
-from weft.kernels.routing.nue import share_lanes
+from weft.kernels.routing.nue import Demand, share_lanes
 from weft.routing.engine_registry import (
     Passes,
-    destination_ports,
-    destinations_by_row,
     edge_loads,
     empty_table,
     engine,
     row_sources,
     sending_rows,
+    targets_of,
     worst_load,
 )
 from weft.routing.engines.sssp import sssp_table
@@ -315,7 +315,7 @@ class _Problem:
         channels = len(graph.edge_row)
         dependencies = int(graph.first_dependency[-1])
         edge_cost = 1.0 / fabric.link_rate_gbps[graph.edge_link]
-        sources = row_sources(fabric)
+        demand = StateParts(Demand(edge_cost, row_sources(fabric), self.weight, self.distances))
         ends = np.bincount(
             graph.destination_row[: fabric.num_endpoints] + 1, minlength=graph.num_rows + 1
         )[1:]
@@ -329,22 +329,18 @@ class _Problem:
             lane[order] = np.arange(lanes, dtype=np.int32).repeat([len(part) for part in aims])
         wanted, aimed = (np.array(marks) for marks in zip(*map(self.escape, aims), strict=True))
         share_lanes(
-            graph.parts, edge_cost, sources, self.weight, self.distances,
-            order.repeat(np.maximum(ends[order], 1) * grow), self.parent, wanted, aimed,
-            np.zeros(channels, dtype=np.int64),
+            graph.parts, demand, order.repeat(np.maximum(ends[order], 1) * grow), self.parent,
+            wanted, aimed, np.zeros(channels, dtype=np.int64),
             np.zeros((lanes, dependencies), dtype=np.uint8), position, channel_at, lane,
         )  # fmt: skip
         used = np.unique(lane[lane >= 0]) if (lane >= 0).any() else np.zeros(1, dtype=np.int32)
         lane = np.where(lane < 0, 0, np.searchsorted(used, lane)).astype(np.int32)
-        offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
         table = empty_table(fabric, lmc)
         best = table.copy()
-        no_path = int(np.iinfo(table.dtype).max)
         worst, total = ordered_tables(
-            graph.parts, edge_cost, sources, self.weight, self.distances,
-            np.arange(graph.num_rows, dtype=np.int32), lane, position[used], channel_at[used],
-            offset, listed, destination_ports(fabric), fabric.num_endpoints, lmc, passes, no_path,
+            graph.parts, demand, np.arange(graph.num_rows, dtype=np.int32), lane, position[used],
+            channel_at[used], targets_of(fabric, table, lmc), passes,
             np.zeros(channels, dtype=np.int64), table, best,
         )  # fmt: skip
-        complete_rows(graph.parts, lmc, no_path, best)
+        complete_rows(graph.parts, lmc, int(np.iinfo(best.dtype).max), best)
         return _Attempt(best, lane, len(used), worst, total)

@@ -21,8 +21,8 @@ def fill_ranked(
 ) -> None:
     """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.routing.opensm_ranks`."""
     ranked_tables(
-        fabric.graph.parts, row_system(fabric), step, *opensm_targets(fabric),
-        fabric.num_endpoints, most_hops, lmc, int(np.iinfo(table.dtype).max), table,
+        fabric.graph.parts, row_system(fabric), step, *opensm_targets(fabric, table, lmc),
+        most_hops, table,
     )  # fmt: skip
 
 
