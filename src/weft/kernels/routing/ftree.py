@@ -3,9 +3,12 @@
 The ports of a row that lead to the same neighbour form a group.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.parts import parts
 from weft.kernels.records import record_type
 
 #: Hops of a row that the search from the current destination has not reached.
@@ -24,6 +27,75 @@ UP = record_type(
     row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
     group="i4", port="i4", routed="i4",
 )  # fmt: skip
+
+
+class Tree(NamedTuple):
+    """A fat tree, as kernels take it."""
+
+    #: int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
+    rank: Any
+    #: bool [rows]: whether the row is a leaf switch.
+    is_leaf: Any
+    #: int32 [rows]: equal for rows that have the same rows below.
+    family: Any
+    #: int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]] are row r's
+    #: groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the same rank
+    #: (1), and up (2). `order` is changed in place.
+    start: Any
+    order: Any
+    #: int32 [groups]: the row that the group leads to, -1 for an adapter.
+    head: Any
+    #: int32 [groups]: among equally loaded groups, that of the lowest position is first.
+    position: Any
+    #: int32 CSR over groups: for each port of a group, the port at the other end of the cable.
+    port_start: Any
+    remote_port: Any
+
+
+class Work(NamedTuple):
+    """Loads of a fat tree and work space of its searches."""
+
+    #: int32 [groups], int32 [ports]: paths up and down over each group and port so far.
+    group_up: Any
+    group_down: Any
+    port_up: Any
+    port_down: Any
+    #: bool [rows]: whether the order of the row's groups down is out of date.
+    changed: Any
+    #: int32 [rows]: OpenSM's counter of the row's groups down, and its groups to adapters.
+    next_down: Any
+    adapters: Any
+    #: int32 [rows]: fewest hops at which a family was searched; uint16 [rows]: hops of each row.
+    served: Any
+    hops: Any
+    #: Line of a table for absent hosts.
+    line: Any
+    #: Frames of the searches: `DOWN` and `UP`.
+    stack: Any
+    frames: Any
+
+
+def work_space(tree: Tree, most_credit: int, dtype: Any) -> Any:
+    """Return the parts of a `Work` without loads.
+
+    `most_credit`: largest credit of a job. `dtype`: type of the table.
+    """
+    rows, groups, ports = len(tree.rank), len(tree.head), len(tree.remote_port)
+    group_up, group_down = np.zeros((2, groups), dtype=np.int32)
+    port_up, port_down = np.zeros((2, ports), dtype=np.int32)
+    next_down, adapters, served = np.zeros((3, rows), dtype=np.int32)
+    directions = np.repeat(np.arange(3 * rows), np.diff(tree.start))
+    to_adapter = directions[tree.head[tree.order] < 0]
+    np.add.at(adapters, to_adapter[to_adapter % 3 == 0] // 3, 1)
+    levels = int(tree.rank.max(initial=-1)) + 1
+    return parts(
+        Work(
+            group_up, group_down, port_up, port_down, np.zeros(rows, dtype=np.bool_), next_down,
+            adapters, served, np.empty(rows, dtype=np.uint16), np.empty(rows, dtype=dtype),
+            np.zeros(rows + 2, dtype=DOWN),
+            np.zeros(rows + levels * (most_credit + 1) + 2, dtype=UP),
+        )
+    )  # fmt: skip
 
 
 @njit(cache=True)
@@ -54,17 +126,18 @@ def _least(group, port_start, used):
 
 
 @njit(cache=True)
-def _idle(row, hops, with_siblings, start, family, served, changed):
+def _idle(row, hops, with_siblings, tree, work):
     """Return whether a row's groups are sorted and no row below gets a shorter path via the row."""
-    if changed[row] or served[family[row]] > hops:
+    if work.changed[row] or work.served[tree.family[row]] > hops:
         return False
-    return not with_siblings or start[3 * row + 2] == start[3 * row + 1]
+    return not with_siblings or tree.start[3 * row + 2] == tree.start[3 * row + 1]
 
 
 @njit(cache=True)
-def _pass_by(row, start, adapters, next_down):
+def _pass_by(row, tree, work):
     """Update an idle row's counter as a search would (`_idle`); return whether it has adapters."""
-    if adapters[row] == 0:
+    start, next_down = tree.start, work.next_down
+    if work.adapters[row] == 0:
         return False
     next_down[row] += 1
     if next_down[row] == start[3 * row + 1] - start[3 * row]:
@@ -73,10 +146,7 @@ def _pass_by(row, start, adapters, next_down):
 
 
 @njit(cache=True)
-def _go_down(
-    root, came_from, first_hops, with_siblings, start, order, head, position, port_start,
-    remote_port, group_up, port_up, changed, next_down, adapters, family, served, hops, line, stack,
-):  # fmt: skip
+def _go_down(root, came_from, first_hops, with_siblings, tree, work, line):
     """Give every row below `root` the port towards `root` where that shortens the row's path.
 
     Return whether any adapter got a path. Groups are searched least loaded first. Loads grow only
@@ -84,6 +154,10 @@ def _go_down(
     skipped if a row of its family has been searched at the same or a smaller distance to the
     destination.
     """
+    start, order, head, position = tree.start, tree.order, tree.head, tree.position
+    port_start, remote_port, family = tree.port_start, tree.remote_port, tree.family
+    group_up, port_up, changed = work.group_up, work.port_up, work.changed
+    next_down, served, hops, stack = work.next_down, work.served, work.hops, work.stack
     depth = 0
     stack[0].row = root
     stack[0].next_group = -1
@@ -110,7 +184,7 @@ def _go_down(
                     stop = siblings
                 k = down
                 if stop == siblings and served[family[row]] <= first_hops + depth:
-                    routed = adapters[row] > 0
+                    routed = work.adapters[row] > 0
                     k = stop
         else:
             k = stack[depth].next_group
@@ -129,15 +203,13 @@ def _go_down(
                 continue
             if hops[other] <= further or (depth == 0 and other == came_from):
                 continue
-            port = port_start[group]
-            if port_start[group + 1] > port + 1:
-                port = _least(group, port_start, port_up)
+            port = _least(group, port_start, port_up)
             line[other] = remote_port[port]
             hops[other] = further
-            if not _idle(other, further, with_siblings, start, family, served, changed):
+            if not _idle(other, further, with_siblings, tree, work):
                 below = other
                 break
-            if _pass_by(other, start, adapters, next_down):
+            if _pass_by(other, tree, work):
                 routed = True
                 group_up[group] += 1
                 port_up[port] += 1
@@ -167,11 +239,7 @@ def _go_down(
 
 
 @njit(cache=True)
-def _route(
-    target, main, credit, first_hops, dummy, rank, is_leaf, start, order, head, position,
-    port_start, remote_port, group_up, port_up, group_down, port_down, changed, next_down, adapters,
-    family, served, hops, line, no_path, stack, frames,
-):  # fmt: skip
+def _route(target, main, credit, first_hops, dummy, tree, work, line, no_path):
     """Route one destination from the row that it is attached to.
 
     At each row the ports of the rows below are set first. Then the main path leads up through the
@@ -179,6 +247,10 @@ def _route(
     that, the search follows the other upward groups as secondary paths, then the groups to rows of
     the same rank.
     """
+    rank, start, order, head = tree.rank, tree.start, tree.order, tree.head
+    position, port_start, remote_port = tree.position, tree.port_start, tree.remote_port
+    group_down, port_down, next_down = work.group_down, work.port_down, work.next_down
+    hops, frames = work.hops, work.frames
     depth = 0
     frames[0].row = target
     frames[0].came_from = -1
@@ -209,11 +281,7 @@ def _route(
         push_main = 0
         push_credit = frame.credit
         if frame.phase == _ENTER:
-            frame.routed = _go_down(
-                row, frame.came_from, frame.hops, not dummy, start, order, head, position,
-                port_start, remote_port, group_up, port_up, changed, next_down, adapters, family,
-                served, hops, line, stack,
-            )  # fmt: skip
+            frame.routed = _go_down(row, frame.came_from, frame.hops, not dummy, tree, work, line)
             if rank[row] == 0:
                 frame.phase = _ROOT
                 frame.next_group = siblings - down if frame.credit == 0 else 0
@@ -229,9 +297,7 @@ def _route(
                 frame.group = order[up]
                 if frame.main:
                     group = order[up]
-                    port = port_start[group]
-                    if port_start[group + 1] > port + 1:
-                        port = _least(group, port_start, port_down)
+                    port = _least(group, port_start, port_down)
                     group_down[group] += 1
                     port_down[port] += 1
                     push = head[group]
@@ -262,31 +328,24 @@ def _route(
                 group = order[frame.next_group]
                 frame.next_group += 1
                 other = head[group]
-                if line[other] == no_path or above < hops[other]:
-                    if (
-                        frame.credit == 0
-                        and rank[other] == 0
-                        and _idle(other, above, not dummy, start, family, served, changed)
-                    ):
-                        port = port_start[group]
-                        if port_start[group + 1] > port + 1:
-                            port = _least(group, port_start, port_down)
-                        line[other] = remote_port[port]
-                        hops[other] = above
-                        if _pass_by(other, start, adapters, next_down):
-                            frame.routed = 1
-                        continue
+                if line[other] != no_path and above >= hops[other]:
+                    continue
+                at_root = frame.credit == 0 and rank[other] == 0
+                if not at_root or not _idle(other, above, not dummy, tree, work):
                     push = other
                     break
+                port = _least(group, port_start, port_down)
+                line[other] = remote_port[port]
+                hops[other] = above
+                if _pass_by(other, tree, work):
+                    frame.routed = 1
             if push < 0:
                 frame.phase = _SIBLINGS
                 frame.next_group = siblings
                 if up > siblings:
                     _sort_by_load(order, siblings, up, group_down, position)
             else:
-                port = port_start[group]
-                if port_start[group + 1] > port + 1:
-                    port = _least(group, port_start, port_down)
+                port = _least(group, port_start, port_down)
         if push < 0 and frame.phase == _SIBLINGS:
             while frame.next_group < up:
                 group = order[frame.next_group]
@@ -298,12 +357,10 @@ def _route(
             if push < 0:
                 frame.phase = _BACK_DOWN
                 frame.next_group = down
-                if frame.credit == 0 or is_leaf[row]:
+                if frame.credit == 0 or tree.is_leaf[row]:
                     frame.next_group = siblings
             else:
-                port = port_start[group]
-                if port_start[group + 1] > port + 1:
-                    port = _least(group, port_start, port_down)
+                port = _least(group, port_start, port_down)
                 frame.port = port
         if push < 0:
             while push < 0 and frame.next_group < siblings:
@@ -333,25 +390,13 @@ def _route(
 
 @njit(cache=True)
 def ftree_tables(
-    rank, levels, is_leaf, start, order, head, position, port_start, remote_port, family,
-    job_destination, job_row, job_port, job_main, job_credit, no_path, table,
-):  # fmt: skip
+    tree, work, job_destination, job_row, job_port, job_main, job_credit, no_path, table
+):
     """Fill the table entries of the destination of each job, as OpenSM's `ftree` does.
 
     A job is one destination to route.
 
-    - `rank`, int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
-    - `levels`: number of OpenSM's ranks in the tree.
-    - `is_leaf`, bool [rows]: whether the row is a leaf switch.
-    - `start`, `order`: int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]]
-      are row r's groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the
-      same rank (1), and up (2). `order` is changed in place.
-    - `head`, int32 [groups]: the row that the group leads to, -1 for an adapter.
-    - `position`, int32 [groups]: among equally loaded groups, the group of the lowest position is
-      first.
-    - `port_start`, `remote_port`: int32 CSR over groups: for each port of a group, the port at the
-      other end of the cable.
-    - `family`, int32 [rows]: equal for rows that have the same rows below.
+    - `tree`, `work`: parts of `Tree` and `Work`.
     - `job_destination`, `job_row`, `job_port`, int32 [jobs]: the destination (-1 for an absent host
       that is routed only to count its load), its row, and the row's port to it (0 if the
       destination is the row itself).
@@ -360,41 +405,15 @@ def ftree_tables(
     - `no_path`: the port that means "no path".
     - `table`, uint8 or uint16 [destinations, rows]: output ports, changed in place.
     """
-    rows = len(rank)
-    groups = len(head)
-    ports = len(remote_port)
-    group_up = np.zeros(groups, dtype=np.int32)
-    group_down = np.zeros(groups, dtype=np.int32)
-    port_up = np.zeros(ports, dtype=np.int32)
-    port_down = np.zeros(ports, dtype=np.int32)
-    changed = np.zeros(rows, dtype=np.bool_)
-    next_down = np.zeros(rows, dtype=np.int32)
-    adapters = np.zeros(rows, dtype=np.int32)
-    for row in range(rows):
-        for k in range(start[3 * row], start[3 * row + 1]):
-            if head[order[k]] < 0:
-                adapters[row] += 1
-    served = np.empty(rows, dtype=np.int32)
-    hops = np.empty(rows, dtype=np.uint16)
-    scratch = np.empty(rows, dtype=table.dtype)
-    stack = np.zeros(rows + 2, dtype=DOWN)
-    deepest = 0
-    for j in range(len(job_credit)):
-        deepest = max(deepest, job_credit[j])
-    frames = np.zeros(rows + levels * (deepest + 1) + 2, dtype=UP)
     for j in range(len(job_row)):
         target = job_row[j]
         dummy = job_destination[j] < 0
-        line = scratch if dummy else table[job_destination[j]]
+        line = work.line if dummy else table[job_destination[j]]
         line[:] = no_path
-        hops[:] = UNSET
-        served[:] = UNSET
+        work.hops[:] = UNSET
+        work.served[:] = UNSET
         first = 0 if job_port[j] == 0 else 1
-        hops[target] = first
+        work.hops[target] = first
         if not dummy:
             line[target] = job_port[j]
-        _route(
-            target, job_main[j], job_credit[j], first, dummy, rank, is_leaf, start, order, head,
-            position, port_start, remote_port, group_up, port_up, group_down, port_down, changed,
-            next_down, adapters, family, served, hops, line, no_path, stack, frames,
-        )  # fmt: skip
+        _route(target, job_main[j], job_credit[j], first, dummy, tree, work, line, no_path)

@@ -13,7 +13,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.levels import tree_levels
-from weft.kernels.routing.ftree import ftree_tables
+from weft.kernels.parts import StateParts
+from weft.kernels.routing.ftree import Tree, ftree_tables, work_space
 from weft.routing.engine_registry import (
     destination_ports,
     empty_table,
@@ -354,12 +355,13 @@ def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]
 def _fill(
     fabric: Fabric, tree: _Tree, max_reverse_hops: int, table: NDArray[np.unsignedinteger[Any]]
 ) -> None:
-    groups = tree.groups
-    ftree_tables(
-        tree.rank, int(tree.rank.max()) + 1, tree.is_leaf, groups.start, groups.order.copy(),
-        groups.head, groups.place, groups.port_start, groups.remote_port, find_families(groups),
-        *_jobs(fabric, tree, max_reverse_hops), int(np.iinfo(table.dtype).max), table,
+    groups, jobs = tree.groups, _jobs(fabric, tree, max_reverse_hops)
+    given = Tree(
+        tree.rank, tree.is_leaf, find_families(groups), groups.start, groups.order.copy(),
+        groups.head, groups.place, groups.port_start, groups.remote_port,
     )  # fmt: skip
+    work = work_space(given, int(jobs[-1].max(initial=0)), table.dtype)
+    ftree_tables(StateParts(given), work, *jobs, int(np.iinfo(table.dtype).max), table)
 
 
 def _check_kind(fabric: Fabric) -> None:
