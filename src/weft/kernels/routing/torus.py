@@ -1,8 +1,41 @@
 """Detection of the dimensions of a torus by its squares; dimension-order tables with their SLs."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
+
+
+class Torus(NamedTuple):
+    """One torus or mesh, whose rows are numbered within it."""
+
+    #: int32, uint8, uint8 [dimensions]: size; whether the wrap-around cables are used; the SL bit
+    #: that marks a path that crosses the dateline.
+    radix: Any
+    ring: Any
+    sl_bit: Any
+    #: int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c is
+    #: grid[sum(c * stride)], -1 where the switch is missing.
+    coordinate: Any
+    stride: Any
+    grid: Any
+    #: int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and the
+    #: number of steps possible in that direction.
+    step: Any
+    reach: Any
+    #: int32 [rows]: the number of each row in the fabric.
+    rows: Any
+    #: int64 [rows]: number of hosts that send through each row.
+    sources: Any
+    #: uint8 [rows]: direction of ties towards the first destination of each row; the directions for
+    #: its further adapters alternate.
+    parity: Any
+    #: int32, int32 and float64, CSR over row * 2 dimensions + group: the ports of parallel cables,
+    #: and the cost of one flow: 1 / (rate in Gbit/s).
+    group_offset: Any
+    group_port: Any
+    group_cost: Any
 
 
 @njit(cache=True, inline="always")
@@ -35,6 +68,22 @@ def _unite(one, other, against, parent, flip):
 
 
 @njit(cache=True)
+def _next_common(x, y, a, b, offset, other):
+    """Return where rows a and b list their next common neighbour, from x and y on.
+
+    The first number is that of the end of a's list if there is none.
+    """
+    while x < offset[a + 1] and y < offset[b + 1]:
+        if other[x] == other[y]:
+            return x, y
+        if other[x] < other[y]:
+            x += 1
+        else:
+            y += 1
+    return np.int64(offset[a + 1]), y
+
+
+@njit(cache=True)
 def unite_squares(offset, other, edge, parent, flip):
     """Put opposite sides of every square of a simple graph in one class.
 
@@ -51,24 +100,17 @@ def unite_squares(offset, other, edge, parent, flip):
             a = other[i]
             for j in range(i + 1, offset[v + 1]):
                 b = other[j]
-                x = offset[a]
-                y = offset[b]
-                while x < offset[a + 1] and y < offset[b + 1]:
-                    if other[x] < other[y]:
-                        x += 1
-                    elif other[x] > other[y]:
-                        y += 1
-                    else:
-                        w = other[x]
-                        if w != v:
-                            conflicts += _unite(
-                                edge[i], edge[y], np.uint8((v > a) != (b > w)), parent, flip
-                            )
-                            conflicts += _unite(
-                                edge[j], edge[x], np.uint8((v > b) != (a > w)), parent, flip
-                            )
-                        x += 1
-                        y += 1
+                x, y = _next_common(offset[a], offset[b], a, b, offset, other)
+                while x < offset[a + 1]:
+                    w = other[x]
+                    if w != v:
+                        conflicts += _unite(
+                            edge[i], edge[y], np.uint8((v > a) != (b > w)), parent, flip
+                        )
+                        conflicts += _unite(
+                            edge[j], edge[x], np.uint8((v > b) != (a > w)), parent, flip
+                        )
+                    x, y = _next_common(x + 1, y + 1, a, b, offset, other)
     for e in range(len(parent)):
         root, turned = _root(e, parent, flip)
         parent[e] = root
@@ -98,20 +140,10 @@ def adjacent_edges(offset, other, one, two, square, strong):
             a = other[first + i]
             for j in range(i):
                 b = other[first + j]
-                x = offset[a]
-                y = offset[b]
-                joined[i, j] = 0
-                while x < offset[a + 1] and y < offset[b + 1]:
-                    if other[x] < other[y]:
-                        x += 1
-                    elif other[x] > other[y]:
-                        y += 1
-                    else:
-                        if other[x] != v:
-                            joined[i, j] = 1
-                            break
-                        x += 1
-                        y += 1
+                x, y = _next_common(offset[a], offset[b], a, b, offset, other)
+                if x < offset[a + 1] and other[x] == v:
+                    x, y = _next_common(x + 1, y + 1, a, b, offset, other)
+                joined[i, j] = x < offset[a + 1]
                 joined[j, i] = joined[i, j]
         for i in range(degree):
             for j in range(i):
@@ -119,11 +151,10 @@ def adjacent_edges(offset, other, one, two, square, strong):
                 two[count] = first + i
                 square[count] = joined[i, j]
                 strong[count] = 0
-                if not joined[i, j]:
-                    for k in range(degree):
-                        if k not in (i, j) and joined[i, k] and joined[j, k]:
-                            strong[count] = 1
-                            break
+                for k in range(0 if joined[i, j] else degree):
+                    if k not in (i, j) and joined[i, k] and joined[j, k]:
+                        strong[count] = 1
+                        break
                 count += 1
     return count
 
@@ -140,7 +171,7 @@ def _ring_direction(source, target, radix, ring, tie_up):
 
 
 @njit(cache=True)
-def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, step, reach, chosen):
+def _choose_steps(target, torus, ties, tie_up, chosen):
     """Choose the group of cables by which each row sends to a target row, -1 for none.
 
     Group 2 d leads down and group 2 d + 1 up dimension d. As in OpenSM's torus-2QoS, the path leads
@@ -149,6 +180,8 @@ def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, s
     the switch of the turn is missing, the path takes the shorter direction as far as there are
     cables. If no step is possible, the next dimension is tried.
     """
+    radix, ring, coordinate, stride = torus.radix, torus.ring, torus.coordinate, torus.stride
+    grid, step, reach = torus.grid, torus.step, torus.reach
     dimensions = len(radix)
     for row in range(len(chosen)):
         chosen[row] = -1
@@ -222,48 +255,70 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
 
 
 @njit(cache=True)
-def torus_tables(
-    radix, ring, balanced, complete, last_first, coordinate, stride, grid, step, reach, rows,
-    group_offset, group_port, group_cost, order, parity, list_offset, listed, listed_port,
-    first_switch, sources, sl_bit, table, sl,
-):  # fmt: skip
-    """Fill the tables and SLs of one torus or mesh, whose rows are numbered within it.
+def _mark_levels(target, torus, ties, tie_up, levels):
+    """Fill the SL bits of the path from each row to a target row."""
+    radix, ring, coordinate = torus.radix, torus.ring, torus.coordinate
+    for row in range(len(levels)):
+        level = 0
+        for d in range(len(radix)):
+            a = coordinate[row, d]
+            b = coordinate[target, d]
+            if a != b and ring[d]:
+                up = _ring_direction(a, b, radix[d], True, tie_up if ties else b > a)
+                if (up == 1) != (b > a):
+                    level |= torus.sl_bit[d]
+        levels[row] = level
 
-    - `radix`, `ring`, int32 and uint8 [dimensions]: size, and whether the wrap-around cables are
-      used.
+
+@njit(cache=True)
+def _count_flows(target, torus, chosen, flows):
+    """Fill the number of flows to a target row that each row sends or forwards."""
+    flows[:] = 0
+    for row in range(len(flows)):
+        at = row
+        while at != target and chosen[at] >= 0:
+            flows[at] += torus.sources[row]
+            at = torus.step[at, chosen[at]]
+
+
+@njit(cache=True)
+def _lightest(first, last, load):
+    """Return the cable of least load from `first` up to `last`."""
+    pick = first
+    for i in range(first + 1, last):
+        if load[i] < load[pick]:
+            pick = i
+    return pick
+
+
+@njit(cache=True)
+def torus_tables(torus, balanced, complete, last_first, order, targets, table, sl):
+    """Fill the tables and SLs of one torus or mesh.
+
+    - `torus`: parts of `Torus`.
     - `balanced`: whether ties (both directions around an even ring are equally short) use both
       directions, and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie
       do not cross the dateline, and parallel cables are used round-robin.
     - `complete`, `last_first`: whether all cables and switches exist, so that every path arrives;
       and, if some are missing, the order for `_repair_steps`.
-    - `coordinate`, `stride`, `grid`: int32 [rows, dimensions], [dimensions], [product of radix]:
-      the row at the coordinates c is grid[sum(c * stride)], -1 where the switch is missing.
-    - `step`, `reach`, int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension
-      d, or -1; and the number of steps possible in that direction.
-    - `rows`, int32 [rows]: the number of each row in the fabric.
-    - `group_offset`, `group_port`, `group_cost`: int32, int32 and float64, CSR over row * 2
-      dimensions + group: the ports of parallel cables, and the cost of one flow: 1 / (rate in
-      Gbit/s).
-    - `order`, `parity`, int32 and uint8 [rows]: order of the target rows, and the direction of ties
-      towards the first destination of each row; the directions for its further adapters alternate.
-    - `list_offset`, `listed`, `listed_port`: int32 CSR over rows: the destinations of each row, and
-      the port to each.
-    - `first_switch`: destinations from this number on are switches.
-    - `sources`, int64 [rows]: number of hosts that send through each row.
-    - `sl_bit`, uint8 [dimensions]: the SL bit that marks a path that crosses the dateline.
+    - `order`, int32 [rows]: order of the target rows.
+    - `targets`: parts of `weft.kernels.routing.tables.Targets`, with the rows of the torus.
     - `table`, `sl`: uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows,
       destinations]: changed in place.
 
     Returns the number of pairs (row, target row) whose step was repaired.
     """
+    radix, ring, step, rows = torus.radix, torus.ring, torus.step, torus.rows
+    group_offset, group_port, group_cost = torus.group_offset, torus.group_port, torus.group_cost
     count = len(rows)
     groups = step.shape[1]
-    dimensions = len(radix)
-    ties = False
-    for d in range(dimensions):
+    ties = parallel = False
+    for d in range(len(radix)):
         if balanced and ring[d] and radix[d] > 2 and radix[d] % 2 == 0:
             ties = True
-    parallel = np.any(np.diff(group_offset) > 1)
+    for group in range(len(group_offset) - 1):
+        if group_offset[group + 1] - group_offset[group] > 1:
+            parallel = True
     chosen = np.empty((2, count), dtype=np.int8)
     levels = np.empty((2, count), dtype=np.uint8)
     flows = np.zeros((2, count), dtype=np.int64)
@@ -277,61 +332,38 @@ def torus_tables(
         target = order[o]
         known[:] = 0
         adapters = 0
-        for k in range(list_offset[target], list_offset[target + 1]):
-            destination = listed[k]
-            switch = destination >= first_switch
+        for k in range(targets.offset[target], targets.offset[target + 1]):
+            destination = targets.destination[k]
+            switch = destination >= targets.num_endpoints
             side = 0
             if ties:
-                side = (parity[target] + (0 if switch else adapters)) & 1
+                side = (torus.parity[target] + (0 if switch else adapters)) & 1
             if not switch:
                 adapters += 1
             line = chosen[side]
             if not known[side]:
                 known[side] = 1
-                _choose_steps(
-                    target, radix, ring, ties, side == 0, coordinate, stride, grid, step, reach,
-                    line,
-                )  # fmt: skip
+                _choose_steps(target, torus, ties, side == 0, line)
                 if not complete:
                     repaired += _repair_steps(target, step, last_first, line, state, trail)
-                for row in range(count):
-                    level = 0
-                    for d in range(dimensions):
-                        a = coordinate[row, d]
-                        b = coordinate[target, d]
-                        if a != b and ring[d]:
-                            up = _ring_direction(
-                                a, b, radix[d], True, (side == 0) if ties else b > a
-                            )
-                            if (up == 1) != (b > a):
-                                level |= sl_bit[d]
-                    levels[side, row] = level
+                _mark_levels(target, torus, ties, side == 0, levels[side])
                 if parallel and balanced:
-                    flows[side, :] = 0
-                    for row in range(count):
-                        at = row
-                        while at != target and line[at] >= 0:
-                            flows[side, at] += sources[row]
-                            at = step[at, line[at]]
+                    _count_flows(target, torus, line, flows[side])
             for row in range(count):
                 sl[rows[row], destination] |= levels[side, row]
                 if row == target:
-                    table[destination, rows[row]] = listed_port[k]
+                    table[destination, rows[row]] = targets.port[destination]
                     continue
                 if line[row] < 0:
                     continue
                 group = row * groups + line[row]
-                first = group_offset[group]
-                width = group_offset[group + 1] - first
-                pick = first
-                if width > 1:
-                    if balanced and not switch:
-                        for i in range(first + 1, first + width):
-                            if load[i] < load[pick]:
-                                pick = i
-                        load[pick] += flows[side, row] * group_cost[pick]
-                    else:
-                        pick = first + next_cable[1 if switch else 0, group] % width
-                        next_cable[1 if switch else 0, group] += 1
+                pick, last = group_offset[group], group_offset[group + 1]
+                if last > pick + 1 and balanced and not switch:
+                    pick = _lightest(pick, last, load)
+                    load[pick] += flows[side, row] * group_cost[pick]
+                elif last > pick + 1:
+                    turn = next_cable[1 if switch else 0, group]
+                    next_cable[1 if switch else 0, group] = turn + 1
+                    pick += turn % (last - pick)
                 table[destination, rows[row]] = group_port[pick]
     return repaired

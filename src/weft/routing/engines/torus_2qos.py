@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.torus import torus_tables
+from weft.kernels.parts import StateParts
+from weft.kernels.routing import torus as kernels
+from weft.kernels.routing.tables import Targets
 from weft.routing.engine_registry import (
     Balance,
     destination_ports,
@@ -299,32 +301,29 @@ def _fill(
     ports = destination_ports(fabric)
     listed, listed_offset = _of_rows(torus.rows, listed_offset, listed, ports, settings)
     dated = _dated(torus, settings)
-    torus_tables(
-        radix,
-        np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
-        not settings.as_opensm,
-        complete,
-        last_first,
-        torus.coordinate,
-        stride,
-        grid,
-        step,
-        _reach(step, radix),
-        torus.rows,
-        offset,
-        port[order].astype(np.int32),
-        1.0 / fabric.link_rate_gbps[graph.edge_link[edges[order]]],
-        _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
-        (torus.coordinate.sum(axis=1) & 1).astype(np.uint8),
-        listed_offset,
-        listed,
-        ports[listed],
-        fabric.num_endpoints,
-        row_sources(fabric)[torus.rows],
-        np.where(dated, 1 << np.maximum(bits, 0), 0).astype(np.uint8),
-        table,
-        sl,
+    given = kernels.Torus(
+        radix=radix,
+        ring=np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
+        sl_bit=np.where(dated, 1 << np.maximum(bits, 0), 0).astype(np.uint8),
+        coordinate=torus.coordinate,
+        stride=stride,
+        grid=grid,
+        step=step,
+        reach=_reach(step, radix),
+        rows=torus.rows,
+        sources=row_sources(fabric)[torus.rows],
+        parity=(torus.coordinate.sum(axis=1) & 1).astype(np.uint8),
+        group_offset=offset,
+        group_port=port[order].astype(np.int32),
+        group_cost=1.0 / fabric.link_rate_gbps[graph.edge_link[edges[order]]],
     )
+    no_path = int(np.iinfo(table.dtype).max)
+    targets = Targets(listed_offset, listed, ports, fabric.num_endpoints, 0, no_path)
+    kernels.torus_tables(
+        StateParts(given), not settings.as_opensm, complete, last_first,
+        _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
+        StateParts(targets), table, sl,
+    )  # fmt: skip
 
 
 def _of_rows(
