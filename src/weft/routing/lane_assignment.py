@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.lane_assignment import CIRCLE, GAVE_UP, fit_paths, order_edges
+from weft.kernels.routing.lane_assignment import (
+    CIRCLE,
+    GAVE_UP,
+    fit_paths,
+    no_dependencies,
+    order_edges,
+)
 from weft.routing.engine_registry import sending_rows
 
 #: InfiniBand's limit: VL 15 is for management.
@@ -189,7 +195,8 @@ class TablePaths:
         graph = self.fabric.graph
         work: int = fit_paths(
             self.table, self.lines, graph.parts, self.counts, groups.copy(),
-            int(groups.max(initial=0)) + 1, MOST_LANES, max_work, enough, position, lanes,
+            int(groups.max(initial=0)) + 1, max_work, enough, position, lanes,
+            no_dependencies(graph.num_rows, graph.first_dependency, len(position)),
         )  # fmt: skip
         if work == CIRCLE:
             raise InputError("the tables have a forwarding loop; no lane assignment can help")

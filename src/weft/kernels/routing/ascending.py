@@ -84,7 +84,7 @@ def _levels(goal, graph, demand, order, channel_at, hops, latest, pinned, rows):
 
 @njit(cache=True)
 def ordered_tables(
-    graph, demand, goals, lane, order, channel_at, targets, passes, load, table, best_table
+    graph, demand, goals, lane, order, channel_at, targets, passes, load, table, best_table, search
 ):
     """Fill the entries of all destinations with balanced paths over channels in ascending order.
 
@@ -103,117 +103,150 @@ def ordered_tables(
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, `best_table`, uint8 or uint16 [lids, rows]: the tables of the latest pass, and those
       of the pass with the least product of the two returned values.
+    - `search`: parts of `weft.kernels.routing.distances.Search`.
 
     Returns the largest product of an edge's load and cost with `best_table`, and the sum of the
     loads of all edges.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    row_base, slot_edge = graph.row_base, graph.slot_edge
     target_offset, target_destination = targets.offset, targets.destination
     num_endpoints, lmc = targets.num_endpoints, targets.lmc
-    edge_cost, row_sources = demand.edge_cost, demand.row_sources
-    rows, channels = len(edge_offset) - 1, len(edge_row)
+    edge_cost = demand.edge_cost
+    rows, channels = len(graph.edge_offset) - 1, len(graph.edge_row)
     hops = np.empty(rows, dtype=np.int32)
     latest = np.empty(rows, dtype=np.int32)
     pinned = np.empty(rows, dtype=np.int32)
-    listed = np.empty(rows, dtype=np.int32)
-    first = np.empty(rows + 1, dtype=np.int32)
-    choices = np.empty(channels, dtype=np.int32)
-    cost = np.empty(rows, dtype=np.float64)
-    entered = np.empty(rows, dtype=np.int32)
-    flow = np.empty(rows, dtype=np.int64)
-    senders = np.int64(0)
-    for row in range(rows):
-        senders += row_sources[row]
     best_worst, best_total = np.inf, np.inf
     for round_ in range(passes):
-        steep = round_ >= EVEN_PASSES
+        again, steep = round_ > 0, round_ >= EVEN_PASSES
         for goal in goals:
             begin, end = target_offset[goal], target_offset[goal + 1]
-            if begin == end or (round_ > 0 and target_destination[begin] >= num_endpoints):
+            if begin == end or (again and target_destination[begin] >= num_endpoints):
                 continue
             numbers = order[lane[goal]]
             count = _levels(
-                goal, graph, demand, numbers, channel_at[lane[goal]], hops, latest, pinned, listed
-            )
-            filled = 0
-            for i in range(1, count):
-                row = listed[i]
-                first[i] = filled
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    other = edge_row[e]
-                    if hops[other] == hops[row] - 1 and numbers[e] < latest[other]:
-                        if pinned[row] >= 0 and pinned[row] != e:
-                            continue
-                        choices[filled] = e
-                        filled += 1
-            first[count] = filled
+                goal, graph, demand, numbers, channel_at[lane[goal]], hops, latest, pinned,
+                search.queue,
+            )  # fmt: skip
+            _list_choices(search, count, graph, numbers, hops, latest, pinned)
             for t in range(begin, end):
                 d = target_destination[t]
                 weighs = d < num_endpoints
-                if round_ > 0 and not weighs:
+                if again and not weighs:
                     continue
-                for lid in range(d << lmc, (d + 1) << lmc):
-                    line = table[lid]
-                    if round_ == 0:
-                        line[:] = targets.no_path
-                        line[goal] = targets.port[d]
-                    elif weighs:
-                        for i in range(count):
-                            flow[listed[i]] = row_sources[listed[i]]
-                        for i in range(count - 1, 0, -1):
-                            row = listed[i]
-                            e = slot_edge[row_base[row] + line[row]]
-                            load[e] -= flow[row]
-                            flow[edge_row[e]] += flow[row]
-                    cost[goal] = 0.0
-                    flow[goal] = 0
-                    for i in range(1, count):
-                        least = np.inf
-                        for k in range(first[i], first[i + 1]):
-                            e = choices[k]
-                            burden = load[e] * edge_cost[e]
-                            if steep:
-                                burden = burden**4
-                            least = min(least, cost[edge_row[e]] + burden)
-                        cost[listed[i]] = least
-                        entered[listed[i]] = -1
-                        flow[listed[i]] = row_sources[listed[i]] if weighs else 0
-                    entered[goal] = -1
-                    for i in range(count - 1, 0, -1):
-                        row = listed[i]
-                        best = -1
-                        least = np.inf
-                        for k in range(first[i], first[i + 1]):
-                            e = choices[k]
-                            if numbers[e] <= entered[row]:
-                                continue
-                            edge_load = load[e]
-                            if lmc:
-                                for twin in range(d << lmc, (d + 1) << lmc):
-                                    if twin != lid and (round_ > 0 or twin < lid):
-                                        edge_load += senders * (table[twin, row] == edge_port[e])
-                            burden = edge_load * edge_cost[e]
-                            if steep:
-                                burden = burden**4
-                            if cost[edge_row[e]] + burden < least:
-                                least = cost[edge_row[e]] + burden
-                                best = e
-                        other = edge_row[best]
-                        line[row] = edge_port[best]
-                        load[best] += flow[row]
-                        flow[other] += flow[row]
-                        entered[other] = max(entered[other], numbers[best])
+                first, last = d << lmc, (d + 1) << lmc
+                for lid in range(first, last):
+                    if again:
+                        _take_out(search, count, graph, demand, table[lid], load)
+                    else:
+                        table[lid, :] = targets.no_path
+                        table[lid, goal] = targets.port[d]
+                    _find_costs(search, count, graph, demand, load, steep, weighs)
+                    _choose_edges(
+                        search, count, graph, demand, numbers, load, steep, table, lid, first,
+                        last if again else lid,
+                    )  # fmt: skip
         worst, total = 0.0, 0.0
         for e in range(channels):
             worst = max(worst, load[e] * edge_cost[e])
             total += load[e]
-        if round_ == 0 or worst * total < best_worst * best_total:
+        if not again or worst * total < best_worst * best_total:
             best_worst, best_total = worst, total
             for lid in range(len(table)):
                 for row in range(rows):
                     best_table[lid, row] = table[lid, row]
     return best_worst, best_total
+
+
+@njit(cache=True)
+def _list_choices(search, count, graph, numbers, hops, latest, pinned):
+    """List the edges by which each of the first `count` rows may send; see `_levels`."""
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    listed, first, choices = search.queue, search.first, search.edges
+    filled = 0
+    for i in range(1, count):
+        row = listed[i]
+        first[i] = filled
+        for e in range(edge_offset[row], edge_offset[row + 1]):
+            other = edge_row[e]
+            if hops[other] != hops[row] - 1 or numbers[e] >= latest[other]:
+                continue
+            if pinned[row] >= 0 and pinned[row] != e:
+                continue
+            choices[filled] = e
+            filled += 1
+    first[count] = filled
+
+
+@njit(cache=True)
+def _take_out(search, count, graph, demand, line, load):
+    """Subtract the flows of the paths in a line of the table from the loads."""
+    edge_row, row_base, slot_edge = graph.edge_row, graph.row_base, graph.slot_edge
+    listed, flow = search.queue, search.flow
+    for i in range(count):
+        flow[listed[i]] = demand.row_sources[listed[i]]
+    for i in range(count - 1, 0, -1):
+        row = listed[i]
+        e = slot_edge[row_base[row] + line[row]]
+        load[e] -= flow[row]
+        flow[edge_row[e]] += flow[row]
+
+
+@njit(cache=True)
+def _find_costs(search, count, graph, demand, load, steep, weighs):
+    """Fill the least cost of a path from each row, and the flows that begin there."""
+    edge_row, edge_cost, row_sources = graph.edge_row, demand.edge_cost, demand.row_sources
+    listed, first, choices = search.queue, search.first, search.edges
+    cost, flow = search.cost, search.flow
+    cost[listed[0]] = 0.0
+    flow[listed[0]] = 0
+    for i in range(1, count):
+        least = np.inf
+        for k in range(first[i], first[i + 1]):
+            e = choices[k]
+            burden = load[e] * edge_cost[e]
+            if steep:
+                burden = burden**4
+            least = min(least, cost[edge_row[e]] + burden)
+        cost[listed[i]] = least
+        flow[listed[i]] = row_sources[listed[i]] if weighs else 0
+
+
+@njit(cache=True)
+def _choose_edges(
+    search, count, graph, demand, numbers, load, steep, table, lid, first_twin, last_twin
+):
+    """Choose the edge of each row, farthest rows first, and add the flows to the loads.
+
+    The edges of LIDs from `first_twin` up to `last_twin` other than `lid` are avoided.
+    """
+    edge_row, edge_port, edge_cost = graph.edge_row, graph.edge_port, demand.edge_cost
+    listed, first, choices = search.queue, search.first, search.edges
+    cost, flow, entered = search.cost, search.flow, search.chosen
+    for i in range(count):
+        entered[listed[i]] = -1
+    for i in range(count - 1, 0, -1):
+        row = listed[i]
+        best = -1
+        least = np.inf
+        for k in range(first[i], first[i + 1]):
+            e = choices[k]
+            if numbers[e] <= entered[row]:
+                continue
+            edge_load = load[e]
+            for twin in range(first_twin, last_twin):
+                if twin != lid:
+                    edge_load += demand.senders * (table[twin, row] == edge_port[e])
+            burden = edge_load * edge_cost[e]
+            if steep:
+                burden = burden**4
+            if cost[edge_row[e]] + burden < least:
+                least = cost[edge_row[e]] + burden
+                best = e
+        other = edge_row[best]
+        table[lid, row] = edge_port[best]
+        load[best] += flow[row]
+        flow[other] += flow[row]
+        entered[other] = max(entered[other], numbers[best])
 
 
 @njit(cache=True)

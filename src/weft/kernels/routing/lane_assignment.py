@@ -12,9 +12,12 @@ that follow each edge. It is recomputed from time to time; an old matrix stays v
 never loses a dependency.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.parts import parts
 
 #: Largest size of all bit matrices. The first lanes, which are tried most often, have a matrix.
 MOST_BYTES = 1 << 29
@@ -30,11 +33,42 @@ CIRCLE = -1
 GAVE_UP = -2
 
 
+class Dependencies(NamedTuple):
+    """The dependencies of lanes, and work space."""
+
+    #: uint16 [dependencies]: lanes that contain the dependency, and lanes in which it would close a
+    #: cycle, as bits.
+    held: Any
+    barred: Any
+    #: uint64 [lanes, edges, words]: bit f of row e means that edge f follows edge e, for as many
+    #: lanes as `MOST_BYTES` allow.
+    behind: Any
+    #: int64 [lanes]: edges visited since the bit matrix of the lane was computed.
+    effort: Any
+    #: Work space: int64 [rows], uint8 [edges] of zeros, and int32 [edges].
+    fresh: Any
+    mark: Any
+    later: Any
+    earlier: Any
+    room: Any
+
+
+def no_dependencies(rows: int, first_dependency: Any, lanes: int) -> Any:
+    """Return the parts of `Dependencies` of lanes without paths."""
+    edges, dependencies = len(first_dependency) - 1, int(first_dependency[-1])
+    words = (edges + 63) >> 6
+    deep = min(lanes, MOST_BYTES // max(8 * edges * words, 1))
+    held, barred = np.zeros((2, dependencies), dtype=np.uint16)
+    behind, effort = np.zeros((deep, edges, words), np.uint64), np.zeros(lanes, dtype=np.int64)
+    fresh, mark = np.empty(rows, dtype=np.int64), np.zeros(edges, dtype=np.uint8)
+    lists = np.empty((3, edges), dtype=np.int32)
+    return parts(Dependencies(held, barred, behind, effort, fresh, mark, *lists))
+
+
 @njit(cache=True)
 def fit_paths(
-    table, lids, graph, counts, groups, num_groups, max_lanes, max_work, enough,
-    position, lane_of,
-):  # fmt: skip
+    table, lids, graph, counts, groups, num_groups, max_work, enough, position, lane_of, lanes
+):
     """Assign each path to the first lane that accepts all its dependencies without a cycle.
 
     - `table`: attribute of `weft.routing.routes.TableRoutes`.
@@ -43,34 +77,24 @@ def fit_paths(
     - `groups`, uint8 [lids, rows]: group of each path. Paths are assigned in the order of their
       groups, in a group in the order of LIDs, and for one LID from the row nearest to the
       destination to the farthest.
-    - `max_lanes`: largest number of lanes, at most 16.
     - `max_work`, `enough`: give up when more than max_work edges have been visited and `enough`
       lanes are in use.
-    - `position`, int32 [max_lanes, edges]: each edge's position in the order of each lane,
-      initially any order, changed in place.
-    - `lane_of`, uint8 [lids, rows]: filled with the lane of each path, `max_lanes` if no lane
+    - `position`, int32 [lanes, edges]: each edge's position in the order of each of at most 16
+      lanes, initially any order, changed in place.
+    - `lane_of`, uint8 [lids, rows]: filled with the lane of each path, the number of lanes if none
       accepts it.
+    - `lanes`: parts of `Dependencies`.
 
     Returns `CIRCLE`, `GAVE_UP`, or the number of edges visited, a measure of the work.
     """
     row_base, edge_offset, edge_row = graph.row_base, graph.edge_offset, graph.edge_row
-    first_dependency = graph.first_dependency
-    rows = len(row_base) - 1
-    edges = len(edge_row)
-    held = np.zeros(first_dependency[edges], dtype=np.uint16)
-    barred = np.zeros(first_dependency[edges], dtype=np.uint16)
+    first_dependency, held, barred = graph.first_dependency, lanes.held, lanes.barred
+    rows, max_lanes = len(row_base) - 1, len(position)
     ahead = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
     state = np.empty(rows, dtype=np.uint8)
     held_by = np.empty(rows, dtype=np.uint16)
     barred_from = np.empty(rows, dtype=np.uint16)
-    fresh = np.empty(rows, dtype=np.int64)
-    mark = np.zeros(edges, dtype=np.uint8)
-    later = np.empty(edges, dtype=np.int32)
-    earlier = np.empty(edges, dtype=np.int32)
-    room = np.empty(edges, dtype=np.int32)
-    behind = empty_behind(max_lanes, edges)
-    effort = np.zeros(max_lanes, dtype=np.int64)
     everything = np.uint16((1 << max_lanes) - 1)
     work = np.int64(0)
     used = 0
@@ -106,10 +130,7 @@ def fit_paths(
                         break
                     if barred_from[row] & bit:
                         continue
-                    visited = add_path(
-                        row, lane, ahead, graph, held, barred, position[lane],
-                        fresh, mark, later, earlier, room, behind, effort,
-                    )  # fmt: skip
+                    visited = add_path(row, lane, ahead, graph, position[lane], lanes)
                     work += abs(visited)
                     if visited > 0:
                         lane_of[i, row] = lane
@@ -157,28 +178,15 @@ def _outwards(line, graph, counts, group_of, group, ahead, state, order):
 
 
 @njit(cache=True)
-def empty_behind(lanes, edges):
-    """Return an empty bit matrix per lane, where bit f of row e means that edge f follows edge e.
-
-    uint64 [lanes, edges, words], for as many lanes as `MOST_BYTES` allow.
-    """
-    words = (edges + 63) >> 6
-    return np.zeros((min(lanes, MOST_BYTES // max(8 * edges * words, 1)), edges, words), np.uint64)
-
-
-@njit(cache=True)
-def add_path(
-    row, lane, ahead, graph, held, barred, position, fresh, mark, later, earlier,
-    room, behind, effort,
-):  # fmt: skip
+def add_path(row, lane, ahead, graph, position, lanes):
     """Add the path from a row to a lane, or leave the lane as it was.
 
     Return the number of edges visited, negative if the path does not fit. A dependency that
-    closes a cycle by itself is barred from the lane for good. held and barred are uint16
-    [dependencies], bits of lanes; position, int32 [edges], is each edge's position in the lane's
-    order; behind is from `empty_behind`; effort, int64 [lanes], counts the edges visited since the
-    bit matrix was computed; fresh [rows] and mark, later, earlier and room [edges] are scratch.
+    closes a cycle by itself is barred from the lane for good. position, int32 [edges], is each
+    edge's position in the lane's order.
     """
+    held, barred, behind = lanes.held, lanes.barred, lanes.behind
+    fresh, effort = lanes.fresh, lanes.effort
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
     first_dependency = graph.first_dependency
     bit = np.uint16(1 << lane)
@@ -194,19 +202,13 @@ def add_path(
             break
         wait = first_dependency[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
-            visited = insert_dependency(
-                edge, following, bit, graph, held, position, mark, later, earlier,
-                room,
-            )  # fmt: skip
+            visited = insert_dependency(edge, following, bit, graph, position, lanes)
             work += abs(visited)
             if visited < 0:
                 for k in range(added):
                     held[fresh[k]] &= ~bit
                 if added:
-                    visited = insert_dependency(
-                        edge, following, bit, graph, held, position, mark, later,
-                        earlier, room,
-                    )  # fmt: skip
+                    visited = insert_dependency(edge, following, bit, graph, position, lanes)
                     work += abs(visited)
                 if visited < 0:
                     barred[wait] |= bit
@@ -219,7 +221,7 @@ def add_path(
     effort[lane] += abs(work)
     if lane < len(behind) and effort[lane] > max(COUNT_AFTER, behind.shape[2] >> 3) * len(edge_row):
         effort[lane] = 0
-        _count_behind(bit, graph, held, position, room, behind[lane])
+        _count_behind(bit, graph, held, position, lanes.room, behind[lane])
     return work
 
 
@@ -258,12 +260,13 @@ def _count_behind(bit, graph, held, position, room, behind):
 
 
 @njit(cache=True)
-def insert_dependency(tail, head, bit, graph, held, position, mark, later, earlier, room):
+def insert_dependency(tail, head, bit, graph, position, lanes):
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
     `bit` is the lane's bit in held; other arguments are as in `add_path`. Return the number of
     edges visited, negative for a cycle.
     """
+    held, mark, later, earlier = lanes.held, lanes.mark, lanes.later, lanes.earlier
     edge_offset, edge_row, edge_tail = graph.edge_offset, graph.edge_row, graph.edge_tail
     edge_back, first_dependency = graph.edge_back, graph.first_dependency
     low, high = position[head], position[tail]
@@ -311,7 +314,7 @@ def insert_dependency(tail, head, bit, graph, held, position, mark, later, earli
                 before += 1
     for k in range(before):
         mark[earlier[k]] = 0
-    _reorder(position, earlier, before, later, count, room)
+    _reorder(position, earlier, before, later, count, lanes.room)
     return count + before
 
 

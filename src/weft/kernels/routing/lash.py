@@ -4,15 +4,15 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges
-from weft.kernels.routing.lane_assignment import add_path, empty_behind, insert_dependency
+from weft.kernels.routing.lane_assignment import add_path, insert_dependency
 
 
 @njit(cache=True)
 def layered_paths(
-    graph, edge_cost, targets, counts, flow_from, flow_to, frugal, position, load, chosen, lane_of,
-    search,
+    graph, edge_cost, counts, flow_from, flow_to, frugal, position, load, chosen, lane_of,
+    search, lanes,
 ):  # fmt: skip
-    """Choose the edge by which each row sends to each target, and the lane of the path.
+    """Choose the edge by which each row sends to each other row, and the lane of the path.
 
     From the target outwards, every row takes a shortest path in the lowest lane that accepts one
     without a cycle. Of the paths that this lane accepts, the least loaded so far is used; if
@@ -20,41 +20,31 @@ def layered_paths(
 
     - `counts`, `position`: as in `weft.kernels.routing.lane_assignment.fit_paths`.
     - `edge_cost`, float64 [edges]: cost of one flow on the edge.
-    - `targets`, int32: target rows.
     - `flow_from`, `flow_to`, int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target
       row t.
     - `frugal`: whether to prefer paths whose dependencies a lane already contains.
     - `load`, int64 [edges]: flows on each edge, changed in place.
     - `chosen`, int32 [targets, rows]: filled with the edge by which each row sends; -1 where there
       is no path.
-    - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, the number of lanes if no
-      lane accepts it.
-    - `search`: parts of `weft.kernels.routing.distances.Search`.
+    - `lane_of`, uint8 [targets, rows]: filled with the lane of each path, the number of lanes if
+      none accepts it.
+    - `search`, `lanes`: parts of `weft.kernels.routing.distances.Search` and of
+      `weft.kernels.routing.lane_assignment.Dependencies`.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    first_dependency = graph.first_dependency
+    first_dependency, held, barred = graph.first_dependency, lanes.held, lanes.barred
     hops, queue, first, options = search.hops, search.queue, search.first, search.edges
     cost, flow = search.cost, search.flow
     rows = len(edge_offset) - 1
     edges, max_lanes = len(edge_row), len(position)
     costs = np.empty(edges, dtype=np.float64)
-    held = np.zeros(first_dependency[edges], dtype=np.uint16)
-    barred = np.zeros(first_dependency[edges], dtype=np.uint16)
     held_by = np.empty(rows, dtype=np.uint16)
     barred_from = np.empty(rows, dtype=np.uint16)
-    fresh = np.empty(rows, dtype=np.int64)
-    mark = np.zeros(edges, dtype=np.uint8)
-    later = np.empty(edges, dtype=np.int32)
-    earlier = np.empty(edges, dtype=np.int32)
-    room = np.empty(edges, dtype=np.int32)
-    behind = empty_behind(max_lanes, edges)
-    effort = np.zeros(max_lanes, dtype=np.int64)
     everything = np.uint16((1 << max_lanes) - 1)
-    for t in range(len(targets)):
-        goal = targets[t]
-        ahead = chosen[t]
+    for goal in range(rows):
+        ahead = chosen[goal]
         ahead[:] = -1
-        lane_of[t, :] = 0
+        lane_of[goal, :] = 0
         count = bfs(edge_offset, edge_row, goal, hops, queue)
         next_edges(graph, search.down, False, search, count)
         cost[goal] = 0.0
@@ -63,39 +53,11 @@ def layered_paths(
         for i in range(1, count):
             row = queue[i]
             _sort_by_cost(options, first[i], first[i + 1], edge_row, edge_cost, load, cost, costs)
-            lane_found = max_lanes
-            best = options[first[i]]
-            lane = 0
-            while lane < max_lanes and lane_found == max_lanes:
-                bit = np.uint16(1 << lane)
-                for attempt in range(2):
-                    for k in range(first[i], first[i + 1]):
-                        edge = options[k]
-                        nearer = edge_row[edge]
-                        is_held, is_barred = held_by[nearer], barred_from[nearer]
-                        if nearer != goal:
-                            wait = first_dependency[edge] + ahead[nearer] - edge_offset[nearer]
-                            is_held &= held[wait]
-                            is_barred |= barred[wait]
-                        if is_held & bit:
-                            lane_found = lane
-                        elif is_barred & bit or (frugal and attempt == 0):
-                            continue
-                        elif not counts[row] or not flow_to[goal]:
-                            lane_found = lane
-                        else:
-                            ahead[row] = edge
-                            if add_path(
-                                row, lane, ahead, graph, held, barred,
-                                position[lane], fresh, mark, later, earlier, room, behind, effort,
-                            ) > 0:  # fmt: skip
-                                lane_found = lane
-                        if lane_found < max_lanes:
-                            best = edge
-                            break
-                    if lane_found < max_lanes or not frugal:
-                        break
-                lane += 1
+            needed = counts[row] and flow_to[goal]
+            lane_found, best = _first_lane(
+                row, first[i], first[i + 1], needed, frugal, ahead, graph, position, held_by,
+                barred_from, search, lanes,
+            )  # fmt: skip
             ahead[row] = best
             nearer = edge_row[best]
             cost[row] = cost[nearer] + load[best] * edge_cost[best]
@@ -104,14 +66,49 @@ def layered_paths(
                 wait = first_dependency[best] + ahead[nearer] - edge_offset[nearer]
                 held_by[row] &= held[wait]
                 barred_from[row] |= barred[wait]
-            if counts[row] and flow_to[goal]:
-                lane_of[t, row] = lane_found
+            if needed:
+                lane_of[goal, row] = lane_found
         for i in range(count):
             flow[queue[i]] = flow_from[queue[i]] * flow_to[goal]
         for i in range(count - 1, 0, -1):
             edge = ahead[queue[i]]
             load[edge] += flow[queue[i]]
             flow[edge_row[edge]] += flow[queue[i]]
+
+
+@njit(cache=True)
+def _first_lane(
+    row, start, stop, needed, frugal, ahead, graph, position, held_by, barred_from, search, lanes
+):
+    """Return the first lane that accepts a path from a row, and the path's first edge.
+
+    The edges of the paths are the options from `start` up to `stop`. The lane is the number of
+    lanes if none accepts a path. `needed`: whether the path needs a lane.
+    """
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    first_dependency, held, barred = graph.first_dependency, lanes.held, lanes.barred
+    options, goal = search.edges, search.queue[0]
+    for lane in range(len(position)):
+        bit = np.uint16(1 << lane)
+        for attempt in range(2 if frugal else 1):
+            for k in range(start, stop):
+                edge = options[k]
+                nearer = edge_row[edge]
+                is_held, is_barred = held_by[nearer], barred_from[nearer]
+                if nearer != goal:
+                    wait = first_dependency[edge] + ahead[nearer] - edge_offset[nearer]
+                    is_held &= held[wait]
+                    is_barred |= barred[wait]
+                if is_held & bit:
+                    return lane, edge
+                if is_barred & bit or (frugal and attempt == 0):
+                    continue
+                if needed:
+                    ahead[row] = edge
+                    if add_path(row, lane, ahead, graph, position[lane], lanes) <= 0:
+                        continue
+                return lane, edge
+    return len(position), options[start]
 
 
 @njit(cache=True)
@@ -263,17 +260,18 @@ def _carry(search, count, chosen, edge_row, flow_from, load, sign):
 
 
 @njit(cache=True)
-def widen_orders(graph, targets, counts, sources, table, lids, lanes, position, search):
+def widen_orders(graph, targets, counts, sources, table, lids, lane_of, position, search, lanes):
     """Change the order of each lane so that more shortest paths lead forward in it.
 
     Every dependency of a shortest path from a source to a target is added to each lane in which it
     closes no cycle.
 
-    - `targets`, `counts`, `search`: as in `layered_paths`.
+    - `targets`, int32: target rows.
+    - `counts`, `search`, `lanes`: as in `layered_paths`.
     - `sources`, uint8 [rows]: 1 for rows at which paths begin.
     - `table`, `lids`: as in
       `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
-    - `lanes`, uint8 [lids, rows]: the lanes of the present paths.
+    - `lane_of`, uint8 [lids, rows]: the lanes of the present paths.
     - `position`, int32 [lanes, edges]: each edge's position in the order of each lane, changed in
       place. The dependencies of the present paths lead forward before and after.
     """
@@ -281,15 +279,10 @@ def widen_orders(graph, targets, counts, sources, table, lids, lanes, position, 
     slot_edge, first_dependency = graph.slot_edge, graph.first_dependency
     hops, queue, first, options = search.hops, search.queue, search.first, search.edges
     rows = len(row_base) - 1
-    edges = len(edge_row)
     queue_index = np.empty(rows, dtype=np.int32)
     reached = np.empty(rows, dtype=np.uint8)
-    held = np.zeros(first_dependency[edges], dtype=np.uint16)
-    tried = np.zeros(first_dependency[edges], dtype=np.uint8)
-    mark = np.zeros(edges, dtype=np.uint8)
-    later = np.empty(edges, dtype=np.int32)
-    earlier = np.empty(edges, dtype=np.int32)
-    room = np.empty(edges, dtype=np.int32)
+    held = lanes.held
+    tried = np.zeros(len(held), dtype=np.uint8)
     for i in range(len(lids)):
         line = table[lids[i]]
         for start in range(rows):
@@ -302,7 +295,7 @@ def widen_orders(graph, targets, counts, sources, table, lids, lanes, position, 
                     break
                 if before >= 0:
                     wait = first_dependency[before] + edge - edge_offset[row]
-                    held[wait] |= np.uint16(1 << lanes[i, start])
+                    held[wait] |= np.uint16(1 << lane_of[i, start])
                 before = edge
                 row = edge_row[edge]
     for t in range(len(targets)):
@@ -325,10 +318,16 @@ def widen_orders(graph, targets, counts, sources, table, lids, lanes, position, 
                     if tried[wait]:
                         continue
                     tried[wait] = 1
-                    for lane in range(len(position)):
-                        bit = np.uint16(1 << lane)
-                        if not held[wait] & bit and insert_dependency(
-                            edge, options[m], bit, graph, held, position[lane],
-                            mark, later, earlier, room,
-                        ) > 0:  # fmt: skip
-                            held[wait] |= bit
+                    _add_where_it_fits(edge, options[m], wait, graph, position, lanes)
+
+
+@njit(cache=True)
+def _add_where_it_fits(edge, following, wait, graph, position, lanes):
+    """Add a dependency to each lane in which it closes no cycle."""
+    held = lanes.held
+    for lane in range(len(position)):
+        bit = np.uint16(1 << lane)
+        if held[wait] & bit:
+            continue
+        if insert_dependency(edge, following, bit, graph, position[lane], lanes) > 0:
+            held[wait] |= bit

@@ -24,6 +24,8 @@ class Demand(NamedTuple):
     edge_cost: Any
     #: int64 [rows]: number of hosts that send through the row.
     row_sources: Any
+    #: Number of all these hosts.
+    senders: Any
     #: int64 [rows]: 0 for a row that needs no path.
     weight: Any
     #: uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import search_space
+from weft.kernels.routing.lane_assignment import no_dependencies
 from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routing.engine_registry import (
     PASSES,
@@ -162,9 +163,9 @@ def _choose_trees(
     chosen = np.empty((rows, rows), dtype=np.int32)
     layer = np.empty((rows, rows), dtype=np.uint8)
     layered_paths(
-        graph.parts, cost, np.arange(rows, dtype=np.int32), counts, sources, weight,
+        graph.parts, cost, counts, sources, weight,
         frugal, np.tile(np.arange(edges, dtype=np.int32), (MOST_LANES, 1)), load, chosen, layer,
-        search_space(rows, edges),
+        search_space(rows, edges), no_dependencies(rows, graph.first_dependency, MOST_LANES),
     )  # fmt: skip
     ports = np.full((rows, rows), np.iinfo(table.dtype).max, dtype=table.dtype)
     routed = chosen >= 0
@@ -199,6 +200,7 @@ def _spread(
     widen_orders(
         graph.parts, np.unique(goals), paths.counts, (sources > 0).astype(np.uint8),
         table, paths.lines, lanes, position, search,
+        no_dependencies(graph.num_rows, graph.first_dependency, 0),
     )  # fmt: skip
     new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
     spread_paths(

@@ -15,7 +15,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.parts import StateParts
 from weft.kernels.routing.ascending import complete_rows, ordered_tables
-from weft.kernels.routing.distances import UNREACHED
+from weft.kernels.routing.distances import UNREACHED, search_space
 from weft.kernels.routing.nue import Demand, share_lanes
 from weft.routing.engine_registry import (
     Passes,
@@ -315,7 +315,9 @@ class _Problem:
         channels = len(graph.edge_row)
         dependencies = int(graph.first_dependency[-1])
         edge_cost = 1.0 / fabric.link_rate_gbps[graph.edge_link]
-        demand = StateParts(Demand(edge_cost, row_sources(fabric), self.weight, self.distances))
+        sources = row_sources(fabric)
+        senders = int(sources.sum())
+        demand = StateParts(Demand(edge_cost, sources, senders, self.weight, self.distances))
         ends = np.bincount(
             graph.destination_row[: fabric.num_endpoints] + 1, minlength=graph.num_rows + 1
         )[1:]
@@ -340,7 +342,7 @@ class _Problem:
         worst, total = ordered_tables(
             graph.parts, demand, np.arange(graph.num_rows, dtype=np.int32), lane, position[used],
             channel_at[used], targets_of(fabric, table, lmc), passes,
-            np.zeros(channels, dtype=np.int64), table, best,
+            np.zeros(channels, dtype=np.int64), table, best, search_space(graph.num_rows, channels),
         )  # fmt: skip
         complete_rows(graph.parts, lmc, int(np.iinfo(best.dtype).max), best)
         return _Attempt(best, lane, len(used), worst, total)
