@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.lower import colour_paths, extend_rows
-from weft.routing.engine_registry import destination_ports, empty_table, fill_balanced
+from weft.routing.engine_registry import empty_table, fill_balanced, targets_of
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import PathRoutes, TableRoutes
 
@@ -66,15 +66,15 @@ def lower(
     levels = np.broadcast_to(routes.sl, len(order)).astype(np.uint8)
     shape = (graph.num_rows, table.shape[0]) if routes.sl.ndim else (1, 1)
     sl = np.full(shape, levels[0] if len(levels) and not routes.sl.ndim else 255, dtype=np.uint8)
-    no_path = int(np.iinfo(table.dtype).max)
+    targets = targets_of(fabric, table, lmc)
     path, row = colour_paths(
         order, source, destination, routes.offset, routes.edge, levels, graph.parts,
-        destination_ports(fabric), lmc, no_path, table, sl, offset,
+        targets, table, sl, offset,
     )  # fmt: skip
     if path >= 0:
         raise NotApplicable(_conflict(fabric, routes, table, lmc, int(path), int(row)))
     used = np.unique(destination)
-    extend_rows(used, lmc, graph.parts, destination_ports(fabric), no_path, table)
+    extend_rows(used, graph.parts, targets, table)
     rest = np.setdiff1d(np.arange(fabric.num_destinations), used)
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=rest)
     if routes.sl.ndim:

@@ -239,10 +239,21 @@ def end_of_step(now, beyond, shortest, following):
     return shortest, now, beyond
 
 
+class StepRecord(NamedTuple):
+    """Steps of a dynamic contention graph."""
+
+    #: float64 [steps]: end of each step.
+    end: Any
+    #: float64 [steps, edges]: penalties, nan for an inactive edge; bytes left at the end of the
+    #: step.
+    penalty: Any
+    remaining: Any
+
+
 @njit(cache=True)
 def solve_steps(
     source, destination, nodes, size, start, order, inverse_bandwidth, coefficients,
-    completion, elapsed, step_end, step_penalty, step_remaining,
+    completion, elapsed, record,
 ):  # fmt: skip
     """Solve a dynamic contention graph step by step.
 
@@ -256,9 +267,7 @@ def solve_steps(
     - `completion`, `elapsed`, float64 [edges], written: time of completion on the clock of `start`,
       and time from the edge's start to its completion, for which that clock may be too coarse;
       seconds.
-    - `step_end`, `step_penalty`, `step_remaining`: float64 [steps] and two of [steps, edges],
-      written unless `step_end` is empty: end of each step, penalties (nan for an inactive edge),
-      and bytes left at the end of the step.
+    - `record`: a `StepRecord`, written unless it is empty.
 
     Returns the number of steps.
     """
@@ -289,9 +298,9 @@ def solve_steps(
         for e in range(count):
             if active[e]:
                 shortest = min(shortest, remaining[e] * penalty[e] * inverse_bandwidth)
-        if len(step_end) > 0:
+        if len(record.end) > 0:
             for e in range(count):
-                step_penalty[steps, e] = penalty[e] if active[e] else np.nan
+                record.penalty[steps, e] = penalty[e] if active[e] else np.nan
         later = start[order[following]] if following < count else np.inf
         passed, now, beyond = end_of_step(now, beyond, shortest, later)
         for e in range(count):
@@ -305,10 +314,10 @@ def solve_steps(
                     running -= 1
                 else:
                     remaining[e] -= passed / (penalty[e] * inverse_bandwidth)
-        if len(step_end) > 0:
-            step_end[steps] = now
+        if len(record.end) > 0:
+            record.end[steps] = now
             for e in range(count):
-                step_remaining[steps, e] = remaining[e]
+                record.remaining[steps, e] = remaining[e]
         steps += 1
     return steps
 
@@ -322,12 +331,12 @@ def synchronous_times(offset, source, destination, nodes, coefficients, completi
     [graphs]: number of nodes of each graph. `completion`, float64 [edges], written: time of
     completion, in units of the time of one communication alone.
     """
-    no_end, no_table = np.zeros(0), np.zeros((0, 0))
+    record = StepRecord(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
     elapsed = np.zeros(len(source))
     for g in range(len(nodes)):
         first, last = offset[g], offset[g + 1]
         solve_steps(
             source[first:last], destination[first:last], nodes[g],
             np.ones(last - first), np.zeros(last - first), np.arange(last - first), 1.0,
-            coefficients, completion[first:last], elapsed[first:last], no_end, no_table, no_table,
+            coefficients, completion[first:last], elapsed[first:last], record,
         )  # fmt: skip

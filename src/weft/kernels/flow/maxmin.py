@@ -447,6 +447,37 @@ def _add_up(state, link):
     sums.active = active
 
 
+@part_njit()
+def _is_held(state, flow, link, rate):
+    """Return whether a link other than `link` limits a flow to its rate."""
+    base = flow << state.count.shift
+    for hop in range(base, base + (1 << state.count.shift)):
+        other = state.entry_link[hop]
+        if other < 0:
+            break
+        if other != link and state.links[other].level <= rate * TIE:
+            return True
+    return False
+
+
+@part_njit()
+def _release(state, flow, link, rate):
+    """Give the rate of a flow back to its links other than `link`, and queue them for revision."""
+    entry_link, entry_share, links = state.entry_link, state.entry_share, state.links
+    base = flow << state.count.shift
+    for hop in range(base, base + (1 << state.count.shift)):
+        other = entry_link[hop]
+        if other < 0:
+            break
+        if other == link:
+            continue
+        part = entry_share[hop] if len(entry_share) > 0 else 1.0
+        links[other].rest += part * rate
+        links[other].weight += part
+        links[other].active += 1.0
+        _queue_revision(state, other)
+
+
 @lean_njit()
 def _revise(state, budget, slack):
     """Revise links upwards from the lowest level that changed; return False if `budget` is used up.
@@ -505,32 +536,13 @@ def _revise(state, budget, slack):
                     rest -= share * rate
                     continue
                 if rate < INFINITE:
-                    base = flow << shift
-                    held = False
-                    for hop in range(base, base + longest):
-                        other = entry_link[hop]
-                        if other < 0:
-                            break
-                        if other != link and links[other].level <= rate * TIE:
-                            held = True
-                            break
-                    if held:
+                    if _is_held(state, flow, link, rate):
                         rest -= share * rate
                         continue
                     current[flow] = INFINITE
                     _note_touched(state, flow)
                     budget -= longest
-                    for hop in range(base, base + longest):
-                        other = entry_link[hop]
-                        if other < 0:
-                            break
-                        if other == link:
-                            continue
-                        part = entry_share[hop] if weighted else 1.0
-                        links[other].rest += part * rate
-                        links[other].weight += part
-                        links[other].active += 1.0
-                        _queue_revision(state, other)
+                    _release(state, flow, link, rate)
                 weight += share
                 active += 1.0
             links[link].rest = rest

@@ -254,12 +254,10 @@ def best_planes(stages, groups, loads, weight, limit, plane):
                     )  # fmt: skip
                     for p in range(planes):
                         least[base + member[at]] = min(least[base + member[at]], largest[p])
-                        if largest[p] > limit:
-                            following = min(following, largest[p])
-                    if stage + 1 < depth:
-                        for p in range(planes):
-                            value = cost[at, p] + above[member[at], prefix * planes + p]
-                            cost[at, p] = min(value, FORBIDDEN)
+                        following = min(following, largest[p] if largest[p] > limit else np.inf)
+                    for p in range(planes if stage + 1 < depth else 0):
+                        value = cost[at, p] + above[member[at], prefix * planes + p]
+                        cost[at, p] = min(value, FORBIDDEN)
                 here[parent, prefix] = assign(cost, count, planes, of_row)
                 for at in range(count):
                     choice[stage, prefix * stages.prefixes[stage + 1] + member[at]] = of_row[at]

@@ -153,13 +153,12 @@ def _colour_regular(edge, head, size, degree, seed, result):
             to = begin
             for u in range(size):
                 for at in range(begin + u * d, begin + (u + 1) * d):
-                    if at == chosen[u]:
-                        if edge[at] >= 0:
-                            result[edge[at]] = colour
-                    else:
+                    if at != chosen[u]:
                         edge[to] = edge[at]
                         head[to] = head[at]
                         to += 1
+                    elif edge[at] >= 0:
+                        result[edge[at]] = colour
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = begin, d - 1, colour + 1
             depth += 1
             continue

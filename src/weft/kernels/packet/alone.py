@@ -105,18 +105,19 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
                         free[hops] = arrival
             packet += 1
             # Equal distances stay equal up to the last packet but one.
-            if 1 < packet < packets - 1:
-                step = free[0] - before[0]
-                even = True
-                for hop in range(1, hops + 1):
-                    if free[hop] and free[hop] - before[hop] != step:
-                        even = False
-                        break
-                if even:
-                    skipped = packets - 1 - packet
-                    for hop in range(hops + 1):
-                        if free[hop]:
-                            free[hop] += step * skipped
-                    packet += skipped
+            if not 1 < packet < packets - 1:
+                continue
+            step = free[0] - before[0]
+            even = True
+            for hop in range(1, hops + 1):
+                if free[hop] and free[hop] - before[hop] != step:
+                    even = False
+                    break
+            if even:
+                skipped = packets - 1 - packet
+                for hop in range(hops + 1):
+                    if free[hop]:
+                        free[hop] += step * skipped
+                packet += skipped
         latency[message] = arrival + adapter_ps
     return latency

@@ -38,15 +38,15 @@ class Lanes(NamedTuple):
 class Sets(NamedTuple):
     """Arrays of `weft.routing.routes.CandidateRoutes`, which describes them with the prefix set_.
 
-    `via` and the following are None where all packets are sent direct.
+    Those that a kernel does not need are None.
     """
 
     id: Any
     offset: Any
     edge: Any
-    lane: Any
+    lane: Any = None
     #: VL of all edges if `lane` is empty.
-    one_lane: Any
+    one_lane: Any = None
     via: Any = None
     via_set: Any = None
     turn_set: Any = None

@@ -1,5 +1,7 @@
 """Counts of the packets on every edge if switches choose among candidates by a hash."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from weft.kernels.cache import njit
@@ -71,15 +73,31 @@ def residue(limbs, modulus):
     return rest
 
 
+class Hashing(NamedTuple):
+    """How switches choose paths; see the module."""
+
+    #: `IDEAL`, `NUMBERED` or `CRC`.
+    kind: Any
+    #: uint32, uint8 [rows]: number to XOR with the CRC, and number of bits by which the result is
+    #: rotated right.
+    row_mask: Any
+    row_rotation: Any
+    #: uint32 [endpoints, limbs] twice, [QPs, limbs] and [epochs, limbs]: numbers for `residue`
+    #: (NUMBERED only).
+    source_code: Any
+    destination_code: Any
+    qp_code: Any
+    epoch_code: Any
+
+
 @njit(cache=True, nogil=True)
 def hashed_counts(
-    set_id, set_offset, set_edge, graph, endpoint_out, group_offset, group_flow, sources,
-    destinations, bin_of, hashing, key, source_code, destination_code, qp_code, epoch_code,
-    row_mask, row_rotation, counts, unrouted,
+    sets, graph, endpoint_out, group_offset, group_flow, sources, destinations, bin_of, hashing,
+    key, counts, unrouted,
 ):  # fmt: skip
     """Walk every (flow, QP, epoch) once and count the edges on its path.
 
-    - `set_id`, `set_offset`, `set_edge`: attributes of `weft.routing.routes.CandidateRoutes`.
+    - `sets`, `hashing`: parts of `weft.kernels.routes.dependencies.Sets` and of `Hashing`.
     - `endpoint_out`, int32 [destinations]: the link from the endpoint to its row, -1 if the
       endpoint is a row.
     - `group_offset`, `group_flow`: int64 and int32, CSR over rows: the flows to the destinations of
@@ -87,12 +105,7 @@ def hashed_counts(
     - `sources`, `destinations`, int32 [flows]: endpoints.
     - `bin_of`, int32 [QPs, epochs]: the bin of `counts` to which the path of a QP and epoch adds;
       -1 to leave the path out.
-    - `hashing`: `IDEAL`, `NUMBERED` or `CRC`.
     - `key`, uint64: seed.
-    - `source_code`, `destination_code`, `qp_code`, `epoch_code`: uint32 [endpoints, limbs] twice,
-      [QPs, limbs] and [epochs, limbs]: numbers for `residue` (NUMBERED only).
-    - `row_mask`, `row_rotation`, uint32 and uint8 [rows]: number to XOR with the CRC, and number of
-      bits by which the result is rotated right.
     - `counts`, int64 [bins, edges]: number of paths over each edge, changed in place.
     - `unrouted`, bool [flows], changed in place: True for a flow without a path, which is not
       counted.
@@ -102,6 +115,9 @@ def hashed_counts(
     loop of the candidates.
     """
     edge_row, target_row, link_row = graph.edge_row, graph.destination_row, graph.link_row
+    set_id, set_offset, set_edge = sets.id, sets.offset, sets.edge
+    kind, qp_code, epoch_code = hashing.kind, hashing.qp_code, hashing.epoch_code
+    source_code, destination_code = hashing.source_code, hashing.destination_code
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
     num_paths = np.full(rows, -1, dtype=np.int64)
@@ -129,7 +145,7 @@ def hashed_counts(
             paths = np.uint64(1)
             number = np.uint64(0)
             prefix = np.uint32(0)
-            if hashing == NUMBERED:
+            if kind == NUMBERED:
                 if state[first] == 0:
                     was = known
                     known = finish_order(
@@ -151,29 +167,22 @@ def hashed_counts(
                         epoch_rest[epoch] = residue(epoch_code[epoch], paths)
                 number = residue(source_code[s], paths) + residue(destination_code[d], paths)
                 number %= paths
-            elif hashing == CRC:
+            elif kind == CRC:
                 prefix = five_tuple_prefix(FIRST_ADDRESS + s, FIRST_ADDRESS + d, UDP)
             for qp in range(bin_of.shape[0]):
                 for epoch in range(bin_of.shape[1]):
                     bin_ = bin_of[qp, epoch]
                     if bin_ < 0:
                         continue
-                    if hashing == NUMBERED:
-                        value = number + qp_rest[qp]
-                        if value >= paths:
-                            value -= paths
-                        value += epoch_rest[epoch]
-                        if value >= paths:
-                            value -= paths
+                    if kind == NUMBERED:
+                        value = _sum_below(number, qp_rest[qp], paths)
+                        value = _sum_below(value, epoch_rest[epoch], paths)
                     else:
                         value = flowlet_hash(from_flow, qp, epoch)
-                        if hashing == CRC:
-                            port = np.uint64(FIRST_SOURCE_PORT) | (value >> np.uint64(50))
-                            value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
-                    hops = _walk(
-                        first, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask,
-                        row_rotation, num_paths, walk,
-                    )  # fmt: skip
+                    if kind == CRC:
+                        port = np.uint64(FIRST_SOURCE_PORT) | (value >> np.uint64(50))
+                        value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
+                    hops = _walk(first, g, sets, graph, hashing, value, num_paths, walk)
                     if hops < 0:
                         return STUCK, f
                     for hop in range(hops):
@@ -185,11 +194,16 @@ def hashed_counts(
 
 
 @njit(cache=True)
-def _walk(
-    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_rotation,
-    num_paths, walk,
-):  # fmt: skip
+def _sum_below(one, other, modulus):
+    """Return the sum of two numbers below a modulus, modulo this."""
+    total = one + other
+    return total - modulus if total >= modulus else total
+
+
+@njit(cache=True, nogil=True)
+def _walk(row, g, sets, graph, hashing, value, num_paths, walk):
     """Fill `walk` with a packet's edges to row g; return their number, -1 if g is not reached."""
+    set_id, set_offset, set_edge, edge_row = sets.id, sets.offset, sets.edge, graph.edge_row
     hops = 0
     while row != g:
         choice = set_id[g, row]
@@ -199,19 +213,19 @@ def _walk(
         width = set_offset[choice + 1] - start
         pick = np.int64(0)
         if width > 1:
-            if hashing == IDEAL:
+            if hashing.kind == IDEAL:
                 # The upper 32 bits as a fraction of 1, times the number of candidates.
                 pick = np.int64(((value >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))
                 value = splitmix64(value)
-            elif hashing == NUMBERED:
+            elif hashing.kind == NUMBERED:
                 through = np.uint64(num_paths[edge_row[set_edge[start]]])
                 while value >= through:
                     value -= through
                     pick += 1
                     through = np.uint64(num_paths[edge_row[set_edge[start + pick]]])
             else:
-                rotation = np.uint32(row_rotation[row])
-                mixed = np.uint32(value) ^ row_mask[row]
+                rotation = np.uint32(hashing.row_rotation[row])
+                mixed = np.uint32(value) ^ hashing.row_mask[row]
                 mixed = (mixed >> rotation) | (
                     mixed << ((np.uint32(32) - rotation) & np.uint32(31))
                 )

@@ -320,31 +320,30 @@ def split_routes(
         via_share = 0.0
         if vias and via[first_row] >= 0 and via[goal] >= 0 and via[first_row] != via[goal]:
             via_share = (1.0 - minimal_share) / (vias - 2)
-        if via_share > 0.0:
-            for v in range(vias):
-                if v == via[first_row] or v == via[goal]:
+        for v in range(vias if via_share > 0.0 else 0):
+            if v == via[first_row] or v == via[goal]:
+                continue
+            line = via_set[v]
+            done, _ = finish_line(
+                first_row, line, set_offset, set_edge, edge_row, state, order, 0, stack, cursor
+            )
+            ahead[first_row] = via_share
+            for i in range(done - 1, -1, -1):
+                row = order[i]
+                state[row] = 0
+                share = ahead[row]
+                ahead[row] = 0.0
+                if line[row] < 0:
+                    if amount[row] == 0.0:
+                        starts[num_starts] = row
+                        num_starts += 1
+                    amount[row] += share
                     continue
-                line = via_set[v]
-                done, _ = finish_line(
-                    first_row, line, set_offset, set_edge, edge_row, state, order, 0, stack, cursor
-                )
-                ahead[first_row] = via_share
-                for i in range(done - 1, -1, -1):
-                    row = order[i]
-                    state[row] = 0
-                    share = ahead[row]
-                    ahead[row] = 0.0
-                    if line[row] < 0:
-                        if amount[row] == 0.0:
-                            starts[num_starts] = row
-                            num_starts += 1
-                        amount[row] += share
-                        continue
-                    first, stop = set_offset[line[row]], set_offset[line[row] + 1]
-                    share /= stop - first
-                    for k in range(first, stop):
-                        count = _put(load, touched, count, set_edge[k], share)
-                        ahead[edge_row[set_edge[k]]] += share
+                first, stop = set_offset[line[row]], set_offset[line[row] + 1]
+                share /= stop - first
+                for k in range(first, stop):
+                    count = _put(load, touched, count, set_edge[k], share)
+                    ahead[edge_row[set_edge[k]]] += share
         if via_share == 0.0 or minimal_share > 0.0:
             starts[num_starts] = first_row
             num_starts += 1

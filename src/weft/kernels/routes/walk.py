@@ -162,7 +162,7 @@ def row_users(table, lids, targets, graph, no_path, sources, slots, rows, endpoi
     link therefore form a tree, which is searched from the link against the packets' direction.
     """
     target_row, target_link = graph.destination_row, graph.destination_link
-    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
+    row_base = graph.row_base
     num_rows = len(row_base) - 1
     first = np.empty(num_rows, dtype=np.int32)
     sibling = np.empty(num_rows, dtype=np.int32)
@@ -195,16 +195,7 @@ def row_users(table, lids, targets, graph, no_path, sources, slots, rows, endpoi
                 continue
             if not has_tree:
                 has_tree = True
-                first[:] = -1
-                for r in range(num_rows):
-                    after = -1
-                    if line[r] != no_path:
-                        slot = row_base[r] + line[r]
-                        if slot < row_base[r + 1] and row_link[slot] >= 0:
-                            after = link_row[row_link[slot]]
-                    if after >= 0:
-                        sibling[r] = first[after]
-                        first[after] = r
+                _list_senders(line, graph, no_path, first, sibling)
             stack[0] = row
             high = 1
             while high > 0:
@@ -237,6 +228,21 @@ def row_users(table, lids, targets, graph, no_path, sources, slots, rows, endpoi
                 count += 1
             num_crossing[k] = 0
     return out[:count, 0], out[:count, 1], out[:count, 2], out_flows[:count]
+
+
+@njit(cache=True)
+def _list_senders(line, graph, no_path, first, sibling):
+    """List the rows that send to each row: the first of them, and the next one after each."""
+    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
+    first[:] = -1
+    for row in range(len(first)):
+        slot = row_base[row] + line[row]
+        if line[row] == no_path or slot >= row_base[row + 1] or row_link[slot] < 0:
+            continue
+        after = link_row[row_link[slot]]
+        if after >= 0:
+            sibling[row] = first[after]
+            first[after] = row
 
 
 @njit(cache=True)

@@ -55,8 +55,7 @@ def dimension_tables(graph, edge_key, order, destination_port, num_endpoints, lm
                     e = edges[k]
                     again = 0
                     for other in range(offset):
-                        if table[(d << lmc) + other, row] == edge_port[e]:
-                            again += 1
+                        again += table[(d << lmc) + other, row] == edge_port[e]
                     if behind[e] < least:
                         least = behind[e]
                         best = e

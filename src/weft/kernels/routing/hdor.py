@@ -221,66 +221,67 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     for j in range(len(router_of)):
         for k in range(candidate_offset[j], candidate_offset[j + 1]):
             width[j] += 1.0 / cost[candidates[k]]
-    for round_ in range(passes):
-        for g in targets.rows:
-            if round_ and destinations[target_offset[g]] >= targets.num_endpoints:
-                continue  # The only destination is the switch: its paths carry no load and stay.
-            root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
-            count = _search(joints, root, rows, hops, queue)
+    num_targets = len(targets.rows)
+    for tree in range(passes * num_targets):
+        round_, g = tree // num_targets, targets.rows[tree % num_targets]
+        if round_ and destinations[target_offset[g]] >= targets.num_endpoints:
+            continue  # The only destination is the switch: its paths carry no load and stay.
+        root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
+        count = _search(joints, root, rows, hops, queue)
+        if round_ == 0:
+            _choose(joints, queue, count, rows, hops, width, strays, step, against)
+            if passes > 1:
+                for node in range(nodes):  # a slice would take seconds to compile
+                    steps[g, node] = step[node]
+            _note_turns(lines, queue, count, rows, against, turns[g])
+        else:
+            for node in range(nodes):
+                step[node] = steps[g, node]
+        for i in range(count):
+            flow[queue[i]] = sources[queue[i]] if queue[i] < rows else 0
+        for i in range(count - 1, 0, -1):
+            node = queue[i]
+            j = step[node]
+            flow[rows + line_of[j] if node < rows else router_of[j]] += flow[node]
+        for t in range(target_offset[g], target_offset[g + 1]):
+            d = destinations[t]
+            weighs = d < targets.num_endpoints
+            if round_ and not weighs:
+                continue
+            line_d = table[d]
             if round_ == 0:
-                _choose(joints, queue, count, rows, hops, width, strays, step, against)
-                if passes > 1:
-                    for node in range(nodes):  # a slice would take seconds to compile
-                        steps[g, node] = step[node]
-                _note_turns(lines, queue, count, rows, against, turns[g])
-            else:
-                for node in range(nodes):
-                    step[node] = steps[g, node]
+                line_d[:] = no_path
+                line_d[g] = targets.ports[d]
             for i in range(count):
-                flow[queue[i]] = sources[queue[i]] if queue[i] < rows else 0
-            for i in range(count - 1, 0, -1):
                 node = queue[i]
-                j = step[node]
-                flow[rows + line_of[j] if node < rows else router_of[j]] += flow[node]
-            for t in range(target_offset[g], target_offset[g + 1]):
-                d = destinations[t]
-                weighs = d < targets.num_endpoints
-                if round_ and not weighs:
-                    continue
-                line_d = table[d]
-                if round_ == 0:
-                    line_d[:] = no_path
-                    line_d[g] = targets.ports[d]
-                for i in range(count):
-                    node = queue[i]
-                    leave = node if node < rows else g
-                    if i > 0:
-                        j = step[node]
-                        if node >= rows:
-                            leave = switch_of[j]
-                        if round_:
-                            load[of_slot[row_base[leave] + line_d[leave]]] -= flow[node]
-                        best = _lightest(
-                            candidates, candidate_offset[j], candidate_offset[j + 1],
-                            back, node >= rows, flow[node], load, cost,
-                        )  # fmt: skip
-                        line_d[leave] = port[best]
-                        if weighs:
-                            load[best] += flow[node]
-                            if round_ == 0 and node >= rows and against[node] > 0:
-                                strays[j] += flow[node]
-                    line = node - rows
-                    if line < 0 or line_start[line + 1] - line_start[line] == 1:
-                        continue
-                    for k in range(node_offset[node], node_offset[node + 1]):
-                        j = of_node[k]
-                        router = router_of[j]
-                        if hops[router] > hops[node] and step[router] == j:
-                            inner_flow[switch_of[j]] += flow[router]
-                    _inside(
-                        edges, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
-                        passing, chosen, line_d,
+                leave = node if node < rows else g
+                if i > 0:
+                    j = step[node]
+                    if node >= rows:
+                        leave = switch_of[j]
+                    if round_:
+                        load[of_slot[row_base[leave] + line_d[leave]]] -= flow[node]
+                    best = _lightest(
+                        candidates, candidate_offset[j], candidate_offset[j + 1],
+                        back, node >= rows, flow[node], load, cost,
                     )  # fmt: skip
+                    line_d[leave] = port[best]
+                    if weighs:
+                        load[best] += flow[node]
+                    if weighs and round_ == 0 and node >= rows and against[node] > 0:
+                        strays[j] += flow[node]
+                line = node - rows
+                if line < 0 or line_start[line + 1] - line_start[line] == 1:
+                    continue
+                for k in range(node_offset[node], node_offset[node + 1]):
+                    j = of_node[k]
+                    router = router_of[j]
+                    if hops[router] > hops[node] and step[router] == j:
+                        inner_flow[switch_of[j]] += flow[router]
+                _inside(
+                    edges, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
+                    passing, chosen, line_d,
+                )  # fmt: skip
 
 
 @njit(cache=True)

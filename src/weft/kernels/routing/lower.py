@@ -7,9 +7,8 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def colour_paths(
-    order, source, destination, offset, edge, level, graph, last_port, lmc, no_path, table, sl,
-    chosen,
-):  # fmt: skip
+    order, source, destination, offset, edge, level, graph, targets, table, sl, chosen
+):
     """Write every path to the first LID of its destination whose entries allow the path.
 
     - `order`, int64 [paths]: the paths, in the order of their assignment.
@@ -17,9 +16,7 @@ def colour_paths(
     - `offset`, `edge`: int32 CSR over paths: edges of each path, as in
       `weft.routing.routes.PathRoutes`.
     - `level`, uint8 [paths]: service level of each path.
-    - `last_port`, int32 [destinations]: output port at the destination's row; 0 if the destination
-      is a row.
-    - `lmc`, `no_path`: LID mask control, and the port that means "no path".
+    - `targets`: parts of `weft.kernels.routing.tables.Targets`.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     - `sl`, uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
       unset. The shape is [1, 1] if all paths have the same service level.
@@ -29,6 +26,7 @@ def colour_paths(
     first row where this path conflicts with LID offset 0.
     """
     endpoint_row, edge_tail, edge_port = graph.destination_row, graph.edge_tail, graph.edge_port
+    lmc, no_path = targets.lmc, targets.no_path
     for i in range(len(order)):
         p = order[i]
         d = destination[p]
@@ -51,7 +49,7 @@ def colour_paths(
                 chosen[p] = o
                 for k in range(offset[p], offset[p + 1]):
                     table[lid, edge_tail[edge[k]]] = edge_port[edge[k]]
-                table[lid, endpoint_row[d]] = last_port[d]
+                table[lid, endpoint_row[d]] = targets.port[d]
                 if len(sl) > 1:
                     sl[start, lid] = level[p]
                 break
@@ -63,16 +61,17 @@ def colour_paths(
 
 
 @njit(cache=True)
-def extend_rows(destinations, lmc, graph, last_port, no_path, table):
+def extend_rows(destinations, graph, targets, table):
     """For each LID, give rows without an entry the port towards the nearest row that has an entry.
 
     Of equally near rows, the destination's own row is used, else the first that the search finds.
 
-    `destinations`, int64: destinations whose LIDs are completed. `lmc`, `last_port`, `no_path`,
-    `table`: as in `colour_paths`.
+    `destinations`, int64: destinations whose LIDs are completed. `targets`, `table`: as in
+    `colour_paths`.
     """
     endpoint_row, edge_offset, edge_row = graph.destination_row, graph.edge_offset, graph.edge_row
     edge_port, edge_back = graph.edge_port, graph.edge_back
+    lmc, no_path, last_port = targets.lmc, targets.no_path, targets.port
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)
     for i in range(len(destinations)):

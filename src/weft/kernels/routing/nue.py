@@ -175,6 +175,30 @@ def _admit_redirect(
 
 
 @njit(cache=True)
+def _cheapest(row, level, graph, edge_cost, load, state, tree):
+    """Return the edge of a row, to a row one hop nearer, of the cheapest path, and the path's cost.
+
+    The edge is -1 if all dependencies of such paths are blocked.
+    """
+    edge_offset, edge_row, dependency = graph.edge_offset, graph.edge_row, graph.first_dependency
+    hops, chosen, cost, _, _ = tree
+    best = np.int64(-1)
+    least = np.inf
+    for e in range(edge_offset[row], edge_offset[row + 1]):
+        other = edge_row[e]
+        if hops[other] != level - 1:
+            continue
+        onward = chosen[other]
+        if onward >= 0 and state[dependency[e] + onward - edge_offset[other]] == BLOCKED:
+            continue
+        here = cost[other] + load[e] * edge_cost[e]
+        if here < least:
+            least = here
+            best = e
+    return best, least
+
+
+@njit(cache=True)
 def _grow(goal, limit, demand, graph, load, state, order, channel_at, space, trail, tree):
     """Choose an edge for each row towards the goal, nearest rows first, in one lane.
 
@@ -188,7 +212,7 @@ def _grow(goal, limit, demand, graph, load, state, order, channel_at, space, tra
     minimal one. The search stops when the excess reaches `limit`; the excess is also `limit` if a
     row of positive weight is not reached.
     """
-    edge_offset, edge_row, dependency = graph.edge_offset, graph.edge_row, graph.first_dependency
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     weight, distances, edge_cost = demand.weight, demand.distances, demand.edge_cost
     hops, chosen, cost, rows, waiting = tree
     hops[:] = -1
@@ -208,22 +232,7 @@ def _grow(goal, limit, demand, graph, load, state, order, channel_at, space, tra
                 if hops[row] != -1:
                     continue
                 while hops[row] == -1:
-                    best = -1
-                    least = np.inf
-                    for e in range(edge_offset[row], edge_offset[row + 1]):
-                        other = edge_row[e]
-                        if hops[other] != level - 1:
-                            continue
-                        onward = chosen[other]
-                        if (
-                            onward >= 0
-                            and state[dependency[e] + onward - edge_offset[other]] == BLOCKED
-                        ):
-                            continue
-                        here = cost[other] + load[e] * edge_cost[e]
-                        if here < least:
-                            least = here
-                            best = e
+                    best, least = _cheapest(row, level, graph, edge_cost, load, state, tree)
                     if best < 0:
                         break
                     onward = chosen[edge_row[best]]

@@ -93,9 +93,8 @@ def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
                         continue
                     count = 0
                     for e in range(edge_offset[row], edge_offset[row + 1]):
-                        if hops[e] == least[row]:
-                            edges[count] = e
-                            count += 1
+                        edges[count] = e
+                        count += hops[e] == least[row]
                     best = counted_edge(
                         edges, 0, count, graph, system, behind, table, d << lmc, offset, row
                     )

@@ -281,26 +281,26 @@ def sort_by_hops(queue, count, hops, sorted_rows):
 
 @njit(cache=True)
 def dmodk_tables(
-    rank, row_start, row_end, child_size, up_divisor, up_offset, up_port, down_offset, down_port,
-    down_divisor, down_parallel, lmc, no_path, table,
+    rank, row_start, row_end, child_size, divisor, up_offset, up_port, down_offset, down_port,
+    down_parallel, targets, table,
 ):  # fmt: skip
     """Fill the tables of all endpoints by D-mod-K.
 
     Endpoints below a row are reached by down port ``child * parallel + copy``; all others by up
-    port ``rank // up_divisor`` modulo the number of up ports. LID offsets shift the rank, so that
+    port ``rank // divisor`` modulo the number of up ports. LID offsets shift the rank, so that
     the LIDs of one endpoint use different paths.
 
     - `rank`, int32 [endpoints]: index of each endpoint in the order of the tree's leaves.
     - `row_start`, `row_end`, int32 [rows]: range of the `rank` of the endpoints below the row.
     - `child_size`, int64 [rows]: number of endpoints below each child of the row.
-    - `up_divisor`, `down_divisor`, int64 [rows]: divisors of the rank for up ports and for parallel
-      down ports.
+    - `divisor`, int64 [rows]: divisor of the rank for up ports and for parallel down ports.
     - `up_offset`, `up_port`, `down_offset`, `down_port`: int32 CSR over rows: up ports, and down
       ports by child.
     - `down_parallel`, int64 [rows]: number of parallel cables to each child.
-    - `lmc`, `no_path`: as in `balanced_tables`.
+    - `targets`: parts of `Targets`.
     - `table`, uint8 or uint16 [endpoints << lmc, rows]: output ports, changed in place.
     """
+    lmc = targets.lmc
     for d in range(len(rank)):
         own = rank[d]
         for offset in range(1 << lmc):
@@ -309,12 +309,12 @@ def dmodk_tables(
                 if row_start[r] <= own < row_end[r]:
                     parallel = down_parallel[r]
                     child = (own - row_start[r]) // child_size[r]
-                    copy = ((own + offset) // down_divisor[r]) % parallel
+                    copy = ((own + offset) // divisor[r]) % parallel
                     line[r] = down_port[down_offset[r] + child * parallel + copy]
                 else:
                     up_ports = up_offset[r + 1] - up_offset[r]
                     if up_ports == 0:
-                        line[r] = no_path
+                        line[r] = targets.no_path
                     else:
-                        q = ((own + offset) // up_divisor[r]) % up_ports
+                        q = ((own + offset) // divisor[r]) % up_ports
                         line[r] = up_port[up_offset[r] + q]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.tables import dmodk_tables
-from weft.routing.engine_registry import empty_table, engine, fill_balanced
+from weft.routing.engine_registry import empty_table, engine, fill_balanced, targets_of
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.structure.fat_tree import FatTree, find_fat_tree
@@ -90,7 +90,7 @@ def _fill(fabric: Fabric, tree: FatTree, table: NDArray[np.unsignedinteger], lmc
         rank, tree.start, tree.end, below[level - 1], w[level],
         _offsets(up), np.concatenate(up).astype(np.int32),
         _offsets(down), np.concatenate(down).astype(np.int32),
-        w[level], parallel[level], lmc, int(np.iinfo(table.dtype).max), table,
+        parallel[level], targets_of(fabric, table, lmc), table,
     )  # fmt: skip
 
 

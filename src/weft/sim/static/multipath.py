@@ -21,12 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.arguments import MAX_INT32, one_of, whole_number, whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.parts import StateParts
+from weft.kernels.routes.dependencies import Sets
 from weft.kernels.routes.multipath import (
     CRC,
     IDEAL,
     NUMBERED,
     STUCK,
     TOO_MANY_PATHS,
+    Hashing,
     flow_key,
     hashed_counts,
     linear_codes,
@@ -214,13 +217,13 @@ def multipath_loads(
     offset, grouped, unrouted = _by_target(fabric, flows)
     splits = [(qps, epochs) for qps, epochs in parts.tolist()]
     bin_of, members = _bins(splits)
-    mask, rotation = _switch_settings(fabric, function, seed)
     codes = _path_codes(fabric, function, seed, bin_of.shape)
     counts = np.zeros((int(bin_of.max()) + 1, len(graph.edge_row)), dtype=np.int64)
+    sets = Sets(routes.set_id, routes.set_offset, routes.set_edge)
+    hashing = Hashing(function.kind, *_switch_settings(fabric, function, seed), *codes)
     status, flow = hashed_counts(
-        routes.set_id, routes.set_offset, routes.set_edge, graph.parts, out, offset, grouped,
-        flows.sources, flows.destinations, bin_of,
-        function.kind, np.uint64(seed), *codes, mask, rotation, counts, unrouted,
+        StateParts(sets), graph.parts, out, offset, grouped, flows.sources, flows.destinations,
+        bin_of, StateParts(hashing), np.uint64(seed), counts, unrouted,
     )  # fmt: skip
     if status == TOO_MANY_PATHS:
         raise NotApplicable(

@@ -32,7 +32,12 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.arguments import finite_number, finite_numbers, whole_numbers
 from weft.core.errors import InputError
 from weft.kernels.flow.contention_events import solve_events
-from weft.kernels.flow.contention_steps import Coefficients, graph_penalties, solve_steps
+from weft.kernels.flow.contention_steps import (
+    Coefficients,
+    StepRecord,
+    graph_penalties,
+    solve_steps,
+)
 from weft.kernels.flow.penalty import PenaltyState
 from weft.sim.flow.contention.coefficients import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.penalty_state import penalty_state
@@ -218,7 +223,7 @@ def _solve(
             completion, elapsed,
         )  # fmt: skip
     else:
-        steps = solve_steps(*arguments, solution.end_s, empty, empty)
+        steps = solve_steps(*arguments, StepRecord(solution.end_s, empty, empty))
     if not (np.isfinite(completion) & np.isfinite(elapsed)).all():
         raise InputError("the times are too large for 64-bit numbers")
     if not recorded or not steps:
@@ -231,13 +236,9 @@ def _solve(
     # This kernel may split a step of the other kernel because of rounding, so there may be more
     # steps; unused entries take no memory.
     capacity = min(2 * count, steps + count)
-    end, penalty, remaining = (
-        np.zeros(capacity),
-        np.zeros((capacity, count)),
-        np.zeros((capacity, count)),
-    )
-    steps = solve_steps(*arguments, end, penalty, remaining)
-    return ContentionSteps(completion, elapsed, end[:steps], penalty[:steps], remaining[:steps])
+    record = StepRecord(np.zeros(capacity), *np.zeros((2, capacity, count)))
+    steps = solve_steps(*arguments, record)
+    return ContentionSteps(completion, elapsed, *(each[:steps] for each in record))
 
 
 def _switch(edges: int, nodes: int, model: PenaltyModel) -> PenaltyState:
