@@ -26,20 +26,7 @@ class _NoEngine:
         """Do nothing: the callers' code has the variable."""
 
 
-class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is optimised after linking; before, only what makes it short."""
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
-        passes = create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_refprune_pass()
-        passes.run(module, self._codegen._pass_builder())
-
-
-class PartLibrary(_Library):
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Code of a function that only kernels call: their libraries optimise and translate it."""
 
     @property
@@ -51,6 +38,16 @@ class PartLibrary(_Library):
         """Return 0, Numba's value for a function without machine code."""
         return 0
 
+    def _optimize_functions(self, module: Any) -> None:
+        # Only what makes the code short.
+        module.data_layout = self._codegen._data_layout
+        passes = create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_refprune_pass()
+        passes.run(module, self._codegen._pass_builder())
+
     def _optimize_final_module(self) -> None:
         pass
 
@@ -60,7 +57,7 @@ class PartLibrary(_Library):
         self._finalized = True
 
 
-class KernelLibrary(_Library):
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Code of a kernel that Python calls, with that of the parts that it calls."""
 
     def _optimize_final_module(self) -> None:
