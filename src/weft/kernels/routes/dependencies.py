@@ -68,15 +68,22 @@ def channel_of(sets, k, vls):
 
 
 @njit(cache=True, inline="always")
+def _following(channel, graph, dependencies):
+    """Return a channel's first bit, and the first channel that leaves its head and their number."""
+    edge_offset, vls = graph.edge_offset, dependencies.vls
+    edge = channel // vls
+    head = graph.edge_row[edge]
+    first = np.int64(edge_offset[head]) * vls
+    count = edge_offset[head + 1] * vls - first
+    return dependencies.first_bit[edge] + (channel % vls) * count, first, count
+
+
+@njit(cache=True, inline="always")
 def set_dependency(before, channel, graph, channels):
     """Set the dependency of channel `before` on `channel`, which leaves the head of `before`."""
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    vls, first_bit, bits = channels.vls, channels.first_bit, channels.bits
-    head = edge_row[before // vls]
-    first = np.int64(edge_offset[head])
-    degree = edge_offset[head + 1] - first
-    bit = first_bit[before // vls] + (before % vls) * degree * vls + channel - first * vls
-    bits[bit >> 3] |= np.uint8(1 << (bit & 7))
+    base, first, _ = _following(before, graph, channels)
+    bit = base + channel - first
+    channels.bits[bit >> 3] |= np.uint8(1 << (bit & 7))
 
 
 @njit(cache=True)
@@ -234,17 +241,12 @@ def strip_acyclic(graph, dependencies):
 
 @njit(cache=True)
 def _visit(channel, graph, dependencies, waiting, change, queue, tail):
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    vls, first_bit, bits = dependencies.vls, dependencies.first_bit, dependencies.bits
-    edge = channel // vls
-    head_row = edge_row[edge]
-    first = edge_offset[head_row]
-    degree = edge_offset[head_row + 1] - first
-    base = first_bit[edge] + (channel % vls) * degree * vls
-    for k in range(degree * vls):
+    bits = dependencies.bits
+    base, first, count = _following(channel, graph, dependencies)
+    for k in range(count):
         bit = base + k
         if bits[bit >> 3] & np.uint8(1 << (bit & 7)):
-            other = first * vls + k
+            other = first + k
             waiting[other] += change
             if change < 0 and waiting[other] == 0:
                 queue[tail] = other
@@ -262,20 +264,15 @@ def list_dependencies(graph, dependencies, keep, tails, heads):
 
     Returns the number of dependencies, including those for which there is no room.
     """
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    vls, first_bit, bits = dependencies.vls, dependencies.first_bit, dependencies.bits
+    bits = dependencies.bits
     count = 0
     for channel in range(len(keep)):
         if not keep[channel]:
             continue
-        edge = channel // vls
-        head_row = edge_row[edge]
-        first = edge_offset[head_row]
-        degree = edge_offset[head_row + 1] - first
-        base = first_bit[edge] + (channel % vls) * degree * vls
-        for k in range(degree * vls):
+        base, first, width = _following(channel, graph, dependencies)
+        for k in range(width):
             bit = base + k
-            other = first * vls + k
+            other = first + k
             if bits[bit >> 3] & np.uint8(1 << (bit & 7)) and keep[other]:
                 if count < len(tails):
                     tails[count] = channel

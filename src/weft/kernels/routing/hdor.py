@@ -185,22 +185,11 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     - `table`, uint8 or uint16 [destinations, rows]: filled with ports.
     """
     # Reading a field of a tuple in a loop would update a reference count each time.
-    node_offset, of_node, line_of, router_of, switch_of, candidates, candidate_offset = (
-        joints.node_offset,
-        joints.of_node,
-        joints.line,
-        joints.router,
-        joints.switch,
-        joints.edges,
-        joints.edge_offset,
-    )
-    of_slot, row_base, back, cost, port = (
-        edges.of_slot,
-        edges.row_base,
-        edges.back,
-        edges.cost,
-        edges.port,
-    )
+    node_offset, of_node, line_of = joints.node_offset, joints.of_node, joints.line
+    router_of, switch_of = joints.router, joints.switch
+    candidates, candidate_offset = joints.edges, joints.edge_offset
+    of_slot, row_base, back = edges.of_slot, edges.row_base, edges.back
+    cost, port = edges.cost, edges.port
     target_offset, destinations, sources = targets.offset, targets.destinations, targets.sources
     line_start = lines.start
     rows = len(edges.offset) - 1

@@ -34,7 +34,7 @@ def layered_paths(
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
     first_dependency, held, barred = graph.first_dependency, lanes.held, lanes.barred
     hops, queue, first, options = search.hops, search.queue, search.first, search.edges
-    cost, flow = search.cost, search.flow
+    cost = search.cost
     rows = len(edge_offset) - 1
     edges, max_lanes = len(edge_row), len(position)
     costs = np.empty(edges, dtype=np.float64)
@@ -68,12 +68,7 @@ def layered_paths(
                 barred_from[row] |= barred[wait]
             if needed:
                 lane_of[goal, row] = lane_found
-        for i in range(count):
-            flow[queue[i]] = flow_from[queue[i]] * flow_to[goal]
-        for i in range(count - 1, 0, -1):
-            edge = ahead[queue[i]]
-            load[edge] += flow[queue[i]]
-            flow[edge_row[edge]] += flow[queue[i]]
+        _carry(search, count, ahead, edge_row, flow_from, load, flow_to[goal])
 
 
 @njit(cache=True)
@@ -248,14 +243,14 @@ def _lowest(bits):
 
 
 @njit(cache=True)
-def _carry(search, count, chosen, edge_row, flow_from, load, sign):
-    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1)."""
+def _carry(search, count, chosen, edge_row, flow_from, load, times):
+    """Add a tree's flows to the loads a number of times, -1 to subtract them."""
     queue, flow = search.queue, search.flow
     for k in range(count):
         flow[queue[k]] = flow_from[queue[k]]
     for k in range(count - 1, 0, -1):
         edge = chosen[queue[k]]
-        load[edge] += sign * flow[queue[k]]
+        load[edge] += times * flow[queue[k]]
         flow[edge_row[edge]] += flow[queue[k]]
 
 

@@ -80,7 +80,7 @@ def lower_peaks(
                     count = search_from(g, graph, edge_up, ordered, component_size[g], search)
                 for i in range(1, count):
                     before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                _subtrees(search, count, before, edge_row, sources)
+                carry(search, count, before, edge_row, sources, load, 0)  # only fills the flows
                 used = _over(search, count, before, load, edge_cost, limit)
                 carry(search, count, before, edge_row, sources, load, -1)
                 _around(search, count, edge_row, edge_cost, load, limit, over)
@@ -101,16 +101,6 @@ def lower_peaks(
         else:
             break
     return changed
-
-
-@njit(cache=True)
-def _subtrees(search, count, chosen, edge_row, sources):
-    """Fill the number of flows that each row of a tree sends or forwards."""
-    queue, flow = search.queue, search.flow
-    for i in range(count):
-        flow[queue[i]] = sources[queue[i]]
-    for i in range(count - 1, 0, -1):
-        flow[edge_row[chosen[i]]] += flow[queue[i]]
 
 
 @njit(cache=True)
