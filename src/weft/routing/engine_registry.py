@@ -31,7 +31,7 @@ from weft.kernels.parts import StateParts
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
 from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.peaks import lower_peaks
-from weft.kernels.routing.tables import Targets, balanced_tables, counted_tables
+from weft.kernels.routing.tables import TableTargets, balanced_tables, counted_tables
 from weft.routing.routes import Routes
 
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
@@ -181,7 +181,7 @@ def targets_of(
         destinations = np.arange(fabric.num_destinations)
     listed, no_path = destinations_by_row(fabric, destinations), int(np.iinfo(table.dtype).max)
     ports, endpoints = destination_ports(fabric), fabric.num_endpoints
-    return StateParts(Targets(*listed, ports, endpoints, lmc, no_path))
+    return StateParts(TableTargets(*listed, ports, endpoints, lmc, no_path))
 
 
 def fill_balanced(

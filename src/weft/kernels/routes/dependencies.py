@@ -3,7 +3,7 @@
 Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. Each dependency of a channel on a
 channel that leaves its head is one bit, number ``(vl * degree + k) * vls + out_vl`` after
 ``first_bit[edge]``. Here ``degree`` is the number of edges that leave the head row, and k is the
-index of the outgoing edge among them. Kernels take the graph as parts of `Channels`.
+index of the outgoing edge among them. Kernels take the graph as parts of `WaitGraph`.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from weft.kernels.cache import njit
 
 
-class Channels(NamedTuple):
+class WaitGraph(NamedTuple):
     """The channel dependency graph; kernels change `bits` and `used` in place."""
 
     #: Number of virtual lanes.
@@ -105,7 +105,7 @@ def table_dependencies(
       nothing to itself.
     - `sl`: uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to
       each LID, or of the path from each row to each LID.
-    - `lanes`, `channels`: parts of `Lanes` and `Channels`.
+    - `lanes`, `channels`: parts of `Lanes` and `WaitGraph`.
     """
     row_base, row_link, edge_of_link = graph.row_base, graph.row_link, graph.edge_of_link
     edge_row, vls, used = graph.edge_row, channels.vls, channels.used
@@ -151,7 +151,7 @@ def table_dependencies(
 def candidate_dependencies(sets, graph, source_rows, channels):
     """Set the dependencies of all paths that candidate sets allow between source rows.
 
-    - `sets`, `channels`: parts of `Sets` and `Channels`.
+    - `sets`, `channels`: parts of `Sets` and `WaitGraph`.
     - `source_rows`, int32: rows at which paths begin, and that they lead to.
     """
     edge_offset = graph.edge_offset
@@ -209,7 +209,7 @@ def set_dependencies(channel, choice, sets, graph, channels):
 def strip_acyclic(graph, dependencies):
     """Remove channels on which no remaining channel depends, as long as there are any.
 
-    `dependencies`: parts of `Channels`.
+    `dependencies`: parts of `WaitGraph`.
 
     Returns uint8 [edges * vls]: 1 for each channel on a cycle or behind one; all 0 proves that the
     graph is acyclic.
@@ -258,7 +258,7 @@ def _visit(channel, graph, dependencies, waiting, change, queue, tail):
 def list_dependencies(graph, dependencies, keep, tails, heads):
     """List the dependencies among the kept channels.
 
-    `dependencies`: parts of `Channels`. `keep`, uint8 [edges * vls]: 1 for the channels to list.
+    `dependencies`: parts of `WaitGraph`. `keep`, uint8 [edges * vls]: 1 for the channels to list.
     `tails`, `heads`, int32, filled as far as there is room: channel ``tails[i]`` depends on
     ``heads[i]``.
 

@@ -177,7 +177,7 @@ def phase_dependencies(sets, graph, source_rows, channels):
     row it is enough to record whether packets to an intermediate come from `NOWHERE`, from one
     intermediate only, or from `SEVERAL`.
 
-    `sets`, `channels`: parts of `Sets` and `Channels` of `weft.kernels.routes.dependencies`.
+    `sets`, `channels`: parts of `Sets` and `WaitGraph` of `weft.kernels.routes.dependencies`.
     `source_rows`, int32: rows that send and receive.
     """
     edge_row, set_offset, set_edge = graph.edge_row, sets.offset, sets.edge

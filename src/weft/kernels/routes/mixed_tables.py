@@ -38,7 +38,7 @@ def mixed_dependencies(before, after, lids, lmc, graph, start_row, channels):
 
     `before`, `after`, uint8 or uint16 [all lids, rows]: output ports; other ports than those of a
     row, and ports without a cable, are no path. `channels`: parts of
-    `weft.kernels.routes.dependencies.Channels`, with one lane. If `used` is empty, no dependencies
+    `weft.kernels.routes.dependencies.WaitGraph`, with one lane. If `used` is empty, no dependencies
     are set.
 
     Returns the number of entries of rows on these paths that lose packets.

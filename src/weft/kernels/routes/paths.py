@@ -63,7 +63,7 @@ def path_dependencies(
       packets enter this row (0 if they start at the row), service level.
     - `offset`, `edge`: attributes of `weft.routing.routes.PathRoutes`.
     - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
-    - `lanes`, `channels`: parts of `Lanes` and `Channels` of `weft.kernels.routes.dependencies`.
+    - `lanes`, `channels`: parts of `Lanes` and `WaitGraph` of `weft.kernels.routes.dependencies`.
     """
     edge_row, edge_port = graph.edge_row, graph.edge_port
     vls, used = channels.vls, channels.used

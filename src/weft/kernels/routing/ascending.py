@@ -93,12 +93,12 @@ def ordered_tables(
     one with the least sum of loads. After `EVEN_PASSES` passes, the fourth powers of the loads are
     summed, which lowers the largest load. Every pass chooses the paths to each LID again.
 
-    - `demand`: parts of `weft.kernels.routing.nue.Demand`.
+    - `demand`: parts of `weft.kernels.routing.nue.NueDemand`.
     - `goals`, int32: target rows, in the order of routing.
     - `lane`, int32 [rows]: layer of the paths to each row, an index in `order`.
     - `order`, `channel_at`, int32 [layers, edges]: number of each edge in each layer, and edge of
       each number.
-    - `targets`: parts of `weft.kernels.routing.tables.Targets`.
+    - `targets`: parts of `weft.kernels.routing.tables.TableTargets`.
     - `passes`: number of passes.
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, `best_table`, uint8 or uint16 [lids, rows]: the tables of the latest pass, and those
@@ -253,8 +253,8 @@ def _choose_edges(
 def complete_rows(graph, lmc, no_path, table):
     """For each LID, give rows without a path the port towards the nearest row that has a path.
 
-    `lmc`, `no_path`: as in `weft.kernels.routing.tables.Targets`. `table`, uint8 or uint16 [lids,
-    rows]: output ports, changed in place.
+    `lmc`, `no_path`: as in `weft.kernels.routing.tables.TableTargets`. `table`, uint8 or uint16
+    [lids, rows]: output ports, changed in place.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     reverse, destination_row = graph.edge_back, graph.destination_row

@@ -29,7 +29,7 @@ UP = record_type(
 )  # fmt: skip
 
 
-class Tree(NamedTuple):
+class FatTreeArrays(NamedTuple):
     """A fat tree, as kernels take it."""
 
     #: int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
@@ -75,7 +75,7 @@ class Work(NamedTuple):
     frames: Any
 
 
-def work_space(tree: Tree, most_credit: int, dtype: Any) -> Any:
+def work_space(tree: FatTreeArrays, most_credit: int, dtype: Any) -> Any:
     """Return the parts of a `Work` without loads.
 
     `most_credit`: largest credit of a job. `dtype`: type of the table.
@@ -396,7 +396,7 @@ def ftree_tables(
 
     A job is one destination to route.
 
-    - `tree`, `work`: parts of `Tree` and `Work`.
+    - `tree`, `work`: parts of `FatTreeArrays` and `Work`.
     - `job_destination`, `job_row`, `job_port`, int32 [jobs]: the destination (-1 for an absent host
       that is routed only to count its load), its row, and the row's port to it (0 if the
       destination is the row itself).

@@ -16,7 +16,7 @@ def colour_paths(
     - `offset`, `edge`: int32 CSR over paths: edges of each path, as in
       `weft.routing.routes.PathRoutes`.
     - `level`, uint8 [paths]: service level of each path.
-    - `targets`: parts of `weft.kernels.routing.tables.Targets`.
+    - `targets`: parts of `weft.kernels.routing.tables.TableTargets`.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     - `sl`, uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
       unset. The shape is [1, 1] if all paths have the same service level.

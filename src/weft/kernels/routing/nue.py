@@ -17,7 +17,7 @@ from weft.kernels.routing.distances import UNREACHED
 UNUSED, USED, BLOCKED = 0, 1, 2
 
 
-class Demand(NamedTuple):
+class NueDemand(NamedTuple):
     """What all lanes and passes route."""
 
     #: float64 [edges]: 1 / (rate in Gbit/s).
@@ -294,7 +294,7 @@ def share_lanes(graph, demand, goals, parent, wanted, aimed, load, state, order,
     there is no such lane, it gets the lane of the least excess (see `_grow`) among those that reach
     all rows, or else the last lane, in which the escape tree must lead to the goal.
 
-    - `demand`: parts of `Demand`.
+    - `demand`: parts of `NueDemand`.
     - `goals`, int32: target rows, in the order of routing; each row occurs once per destination.
     - `parent`, int32 [rows]: channel of each row towards the root of the escape tree.
     - `wanted`, `aimed`, uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals;

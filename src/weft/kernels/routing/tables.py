@@ -9,7 +9,7 @@ from weft.kernels.copies import copy_values
 from weft.kernels.routing.distances import bfs, next_edges, updown
 
 
-class Targets(NamedTuple):
+class TableTargets(NamedTuple):
     """The destinations for which kernels fill tables."""
 
     #: int32 CSR over rows: the destinations of each row, endpoints first.
@@ -45,7 +45,7 @@ def balanced_tables(
     - `component_size`, int32 [rows]: number of rows connected to the row.
     - `row_sources`, int64 [1, rows]: number of hosts that send through the row to every
       destination, or int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
-    - `targets`: parts of `Targets`.
+    - `targets`: parts of `TableTargets`.
     - `passes`: number of passes.
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
@@ -297,7 +297,7 @@ def dmodk_tables(
     - `up_offset`, `up_port`, `down_offset`, `down_port`: int32 CSR over rows: up ports, and down
       ports by child.
     - `down_parallel`, int64 [rows]: number of parallel cables to each child.
-    - `targets`: parts of `Targets`.
+    - `targets`: parts of `TableTargets`.
     - `table`, uint8 or uint16 [endpoints << lmc, rows]: output ports, changed in place.
     """
     lmc = targets.lmc

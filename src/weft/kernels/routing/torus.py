@@ -7,7 +7,7 @@ import numpy as np
 from weft.kernels.cache import njit
 
 
-class Torus(NamedTuple):
+class TorusArrays(NamedTuple):
     """One torus or mesh, whose rows are numbered within it."""
 
     #: int32, uint8, uint8 [dimensions]: size; whether the wrap-around cables are used; the SL bit
@@ -295,14 +295,14 @@ def _lightest(first, last, load):
 def torus_tables(torus, balanced, complete, last_first, order, targets, table, sl):
     """Fill the tables and SLs of one torus or mesh.
 
-    - `torus`: parts of `Torus`.
+    - `torus`: parts of `TorusArrays`.
     - `balanced`: whether ties (both directions around an even ring are equally short) use both
       directions, and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie
       do not cross the dateline, and parallel cables are used round-robin.
     - `complete`, `last_first`: whether all cables and switches exist, so that every path arrives;
       and, if some are missing, the order for `_repair_steps`.
     - `order`, int32 [rows]: order of the target rows.
-    - `targets`: parts of `weft.kernels.routing.tables.Targets`, with the rows of the torus.
+    - `targets`: parts of `weft.kernels.routing.tables.TableTargets`, with the rows of the torus.
     - `table`, `sl`: uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows,
       destinations]: changed in place.
 

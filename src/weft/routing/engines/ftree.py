@@ -14,7 +14,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.levels import tree_levels
 from weft.kernels.parts import StateParts
-from weft.kernels.routing.ftree import Tree, ftree_tables, work_space
+from weft.kernels.routing.ftree import FatTreeArrays, ftree_tables, work_space
 from weft.routing.engine_registry import (
     destination_ports,
     empty_table,
@@ -356,7 +356,7 @@ def _fill(
     fabric: Fabric, tree: _Tree, max_reverse_hops: int, table: NDArray[np.unsignedinteger[Any]]
 ) -> None:
     groups, jobs = tree.groups, _jobs(fabric, tree, max_reverse_hops)
-    given = Tree(
+    given = FatTreeArrays(
         tree.rank, tree.is_leaf, find_families(groups), groups.start, groups.order.copy(),
         groups.head, groups.place, groups.port_start, groups.remote_port,
     )  # fmt: skip

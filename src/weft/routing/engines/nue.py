@@ -16,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.parts import StateParts
 from weft.kernels.routing.ascending import complete_rows, ordered_tables
 from weft.kernels.routing.distances import UNREACHED, search_space
-from weft.kernels.routing.nue import Demand, share_lanes
+from weft.kernels.routing.nue import NueDemand, share_lanes
 from weft.routing.engine_registry import (
     Passes,
     edge_loads,
@@ -317,7 +317,7 @@ class _Problem:
         edge_cost = 1.0 / fabric.link_rate_gbps[graph.edge_link]
         sources = row_sources(fabric)
         senders = int(sources.sum())
-        demand = StateParts(Demand(edge_cost, sources, senders, self.weight, self.distances))
+        demand = StateParts(NueDemand(edge_cost, sources, senders, self.weight, self.distances))
         ends = np.bincount(
             graph.destination_row[: fabric.num_endpoints] + 1, minlength=graph.num_rows + 1
         )[1:]

@@ -14,7 +14,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.parts import StateParts
 from weft.kernels.routing import torus as kernels
-from weft.kernels.routing.tables import Targets
+from weft.kernels.routing.tables import TableTargets
 from weft.routing.engine_registry import (
     Balance,
     destination_ports,
@@ -301,7 +301,7 @@ def _fill(
     ports = destination_ports(fabric)
     listed, listed_offset = _of_rows(torus.rows, listed_offset, listed, ports, settings)
     dated = _dated(torus, settings)
-    given = kernels.Torus(
+    given = kernels.TorusArrays(
         radix=radix,
         ring=np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
         sl_bit=np.where(dated, 1 << np.maximum(bits, 0), 0).astype(np.uint8),
@@ -318,7 +318,7 @@ def _fill(
         group_cost=1.0 / fabric.link_rate_gbps[graph.edge_link[edges[order]]],
     )
     no_path = int(np.iinfo(table.dtype).max)
-    targets = Targets(listed_offset, listed, ports, fabric.num_endpoints, 0, no_path)
+    targets = TableTargets(listed_offset, listed, ports, fabric.num_endpoints, 0, no_path)
     kernels.torus_tables(
         StateParts(given), not settings.as_opensm, complete, last_first,
         _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),

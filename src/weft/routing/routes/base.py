@@ -13,7 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import FrozenArrays
 from weft.core.html import facts_table
 from weft.fabrics import Fabric, check_fabric
-from weft.kernels.routes.dependencies import Channels
+from weft.kernels.routes.dependencies import WaitGraph
 from weft.routing.routes.flows import EndpointFlows
 from weft.routing.routes.virtual_lanes import MAX_VLS, NUM_SLS, VirtualLanes
 
@@ -192,7 +192,7 @@ class Routes(FrozenArrays):
         """
         raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """Set the dependencies of the paths in a channel dependency graph.
 
         Parameters

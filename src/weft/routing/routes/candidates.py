@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, SwitchGraph
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import Channels, Sets, candidate_dependencies
+from weft.kernels.routes.dependencies import Sets, WaitGraph, candidate_dependencies
 from weft.kernels.routes.intermediates import phase_dependencies
 from weft.kernels.routes.route_links import drawn_routes
 from weft.kernels.routes.split import split_loads
@@ -182,7 +182,7 @@ class CandidateRoutes(Routes):
         )  # fmt: skip
         return per_link, int(unrouted)
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         rows = graph.destination_row[: fabric.num_host_endpoints]

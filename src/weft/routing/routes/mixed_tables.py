@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import Channels
+from weft.kernels.routes.dependencies import WaitGraph
 from weft.kernels.routes.mixed_tables import mark_used, mixed_dependencies
 from weft.routing.routes.tables import TableRoutes
 
@@ -43,7 +43,7 @@ class MixedTables(TableRoutes):
                 f"the new one {self.table.shape} and {self.table.dtype}"
             )
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`; paths from and to switches are not included."""
         if management or self.num_vls > 1 or fabric.graph.num_rows > fabric.num_switches:
             raise NotApplicable("mixtures of tables are checked on one lane, between hosts")
@@ -52,9 +52,9 @@ class MixedTables(TableRoutes):
     def lost(self, fabric: Fabric) -> int:
         """Return the number of entries on paths between hosts that lose packets."""
         none = np.zeros(0, dtype=np.uint8)
-        return self._follow(fabric, Channels(1, np.zeros(1, dtype=np.int64), none, none))
+        return self._follow(fabric, WaitGraph(1, np.zeros(1, dtype=np.int64), none, none))
 
-    def _follow(self, fabric: Fabric, dependencies: Channels) -> int:
+    def _follow(self, fabric: Fabric, dependencies: WaitGraph) -> int:
         lids, starts = _paths(fabric, self.lmc)
         graph = fabric.graph.parts
         return int(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import Channels
+from weft.kernels.routes.dependencies import WaitGraph
 from weft.kernels.routes.paths import SOUND, first_broken_path, path_dependencies
 from weft.routing.routes.base import Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
@@ -128,7 +128,7 @@ class PathRoutes(Routes):
         """See `Routes.link_loads`."""
         return flows.loads_on(fabric, *self.links(fabric, flows))
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         source = self.pair // fabric.num_host_endpoints

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import Channels, table_dependencies
+from weft.kernels.routes.dependencies import WaitGraph, table_dependencies
 from weft.kernels.routes.route_links import table_routes
 from weft.kernels.routes.walk import table_loads
 from weft.routing.routes.base import Routes
@@ -106,7 +106,7 @@ class TableRoutes(Routes):
         )  # fmt: skip
         return loads, int(unrouted)
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
         per_lid = 1 << self.lmc

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import Channels, list_dependencies, strip_acyclic
+from weft.kernels.routes.dependencies import WaitGraph, list_dependencies, strip_acyclic
 from weft.routing.routes import Routes
 
 
@@ -65,7 +65,7 @@ def credit_loops(
     ], in_use
 
 
-def dependencies(fabric: Fabric, routes: Routes, *, management: bool = False) -> Channels:
+def dependencies(fabric: Fabric, routes: Routes, *, management: bool = False) -> WaitGraph:
     """Return the channel dependency graph; the arguments are those of `credit_loops`."""
     graph, vls = fabric.graph, routes.num_vls
     degree = np.diff(graph.edge_offset)[graph.edge_row].astype(np.int64)
@@ -73,7 +73,7 @@ def dependencies(fabric: Fabric, routes: Routes, *, management: bool = False) ->
     np.cumsum(degree * vls * vls, out=first_bit[1:])
     bits = np.zeros(int(first_bit[-1] >> 3) + 1, dtype=np.uint8)
     used = np.zeros(len(degree) * vls, dtype=np.uint8)
-    channels = Channels(vls, first_bit, bits, used)
+    channels = WaitGraph(vls, first_bit, bits, used)
     routes.add_dependencies(fabric, management, channels)
     return channels
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routes.dependencies import Channels
+from weft.kernels.routes.dependencies import WaitGraph
 from weft.routing.routes import PathRoutes, Routes
 from weft.routing.routes.flows import EndpointFlows
 from weft.sim.keys.routing_key import RoutingKey
@@ -95,7 +95,7 @@ class KeyedRoutes(Routes):
         """See `Routes.link_loads`."""
         return flows.loads_on(fabric, *self.links(fabric, flows))
 
-    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: Channels) -> None:
+    def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`."""
         self.base.add_dependencies(fabric, management, dependencies)
         for key in self.keys:
