@@ -128,10 +128,10 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
     np.testing.assert_allclose(all_to_all_loads(fabric, routes).per_link, expected_loads, atol=1e-9)
 
 
-def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
-    """Return the number of unrouted (LID, row) pairs, and each row's own LIDs that it sends on."""
+def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int], int]:
+    """Return unrouted (LID, row) pairs, each row's own LIDs that it sends on, LIDs with a loop."""
     nodes = np.flatnonzero(fabric.forwards).tolist()
-    unrouted, sent_out = 0, []
+    unrouted, sent_out, looping = 0, [], set()
     for number, (node, port) in enumerate(plain.destinations(fabric)):
         leaf = int(fabric.link_to[plain.out_link(fabric, node, port)]) if port else node
         for lid in range(number << routes.lmc, (number + 1) << routes.lmc):
@@ -141,7 +141,22 @@ def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[i
                 own = start == node and port == 0
                 if own and int(routes.table[lid, row]) not in (0, routes.no_path):
                     sent_out.append(lid)
-    return unrouted, sent_out
+                if path is None and circles(fabric, routes, nodes, start, lid):
+                    looping.add(lid)
+    return unrouted, sent_out, len(looping)
+
+
+def circles(fabric: Fabric, routes: TableRoutes, nodes: list[int], node: int, lid: int) -> bool:
+    """Return whether a packet without a way to its destination comes back to a row."""
+    seen = set()
+    while node in nodes and node not in seen:
+        seen.add(node)
+        port = int(routes.table[lid, nodes.index(node)])
+        link = plain.out_link(fabric, node, port)
+        if port == routes.no_path or link < 0:
+            return False
+        node = int(fabric.link_to[link])
+    return node in seen
 
 
 @pytest.mark.sampled(10)
@@ -175,7 +190,8 @@ def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
             extra.count(0) / len(extra),
             max(extra),
         )
-        assert (result.unrouted_rows, result.sent_out.tolist()) == by_row(fabric, routes, best)
+        rows_found = result.unrouted_rows, result.sent_out.tolist(), result.num_loops
+        assert rows_found == by_row(fabric, routes, best)
         has_endpoint = fabric.host_endpoint >= 0
         rows = np.where(has_endpoint, fabric.graph.destination_row[fabric.host_endpoint], -1)
         reached = reached_rows(fabric, routes, fabric.host_endpoint)
