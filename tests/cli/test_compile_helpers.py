@@ -121,6 +121,7 @@ def test_warmup_says_how_much_is_left(
         ["predict", "examples/contention_graph.txt"],
         ["flits", "torus:4x4", "--routing", "dor"],
         ["route", "fat-tree:k=4", "updn"],
+        ["sweep", "xgft:2;4,4;1,4", "--engine", "dmodk", "--loads", "0.2", "--measure", "20us"],
     ],
     ids=lambda words: words[0],
 )

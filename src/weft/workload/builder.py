@@ -407,11 +407,15 @@ class WorkloadBuilder(ProgramOrder):
             operations and their ranks. Also if the messages have more than 2^62 bytes in all.
         """
         # Columns are reordered one at a time, which limits peak memory for millions of operations.
-        offset, order = by_key(np.ascontiguousarray(self._ops.column(0)), self.num_ranks)
+        # Writable copies of what is constant: kernels are compiled once.
+        offset, order = by_key(
+            np.require(self._ops.column(0), requirements=["C", "W"]), self.num_ranks
+        )
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         dep_offset, dep, on_start = edge_runs(
-            number, *(np.ascontiguousarray(self._edges.column(at)) for at in range(3))
+            number,
+            *(np.require(self._edges.column(at), requirements=["C", "W"]) for at in range(3)),
         )
         multicast = np.zeros(len(order) if self._multicasts else 0, dtype=np.uint8)
         for handle, count, what in self._multicasts:
