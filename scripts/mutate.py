@@ -61,6 +61,7 @@ TARGETS = {
     "kernels/routes/*.py": (
         "tests/sim/test_metrics.py tests/reference/test_deadlock_twin.py "
         "tests/reference/test_multipath_twin.py tests/reference/test_phase_twins.py "
+        "tests/reference/test_mixed_tables_twin.py "
         "tests/routing/test_path_routes.py tests/routing/test_validator.py "
         "tests/sim/test_phases.py "
         "tests/reference/test_routing_twins.py tests/sim/test_static_workload.py "
