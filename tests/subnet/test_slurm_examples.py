@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.oracle.tools import require_tools
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, not_here
 from tests.serve_runs import Served, free_port
 
 from weft.client import Client, ServiceError
@@ -126,7 +126,7 @@ def test_a_job_is_announced_given_its_token_and_removed(cluster: Cluster) -> Non
 
 def test_the_token_is_for_the_user_of_the_job(cluster: Cluster) -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
+        not_here("only root can give a file away")
     cluster.prolog(UID="12345")
     assert (cluster.folder / "tokens" / "job-4711").stat().st_uid == 12345
 

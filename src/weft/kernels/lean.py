@@ -18,10 +18,7 @@ def lean_njit(**options: Any) -> Any:
 
     `**options`: options of `njit`; compiled code is cached.
     """
-    try:
-        return njit(cache=True, exact=True, _nrt=False, pipeline_class=LeanCompiler, **options)
-    except KeyError:  # this Numba does not have the option; kernels work, but are slower
-        return njit(cache=True, exact=True, **options)
+    return njit(cache=True, exact=True, _nrt=False, pipeline_class=LeanCompiler, **options)
 
 
 def part_njit(**options: Any) -> Any:
@@ -35,10 +32,7 @@ def part_njit(**options: Any) -> Any:
         Options of `njit`.
     """
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
-    try:
-        return njit(exact=True, _nrt=False, pipeline_class=PartCompiler, **bare)
-    except KeyError:
-        return njit(exact=True, **bare)
+    return njit(exact=True, _nrt=False, pipeline_class=PartCompiler, **bare)
 
 
 def tiny_njit(**options: Any) -> Any:

@@ -407,7 +407,7 @@ class WorkloadBuilder(ProgramOrder):
             operations and their ranks. Also if the messages have more than 2^62 bytes in all.
         """
         # Columns are reordered one at a time, which limits peak memory for millions of operations.
-        # Writable copies of what is constant: kernels are compiled once.
+        # Numba would compile these kernels again for the read-only arrays of constant columns.
         offset, order = by_key(
             np.require(self._ops.column(0), requirements=["C", "W"]), self.num_ranks
         )
