@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.reading import reader_of
 
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.core.units import rate_code
 from weft.core.words import natural_key
-from weft.fabrics.formats.subnet_list import read as read_list
 from weft.fabrics.topology import build
 from weft.routing import route
 from weft.routing.engine_registry import engine
@@ -22,6 +22,8 @@ from weft.sim.flit.traffic import Load
 from weft.study.experiment.toml_file import read_experiment
 from weft.workload.formats import read_workload
 from weft.workload.trace.parser import parse as parse_trace
+
+read_list = reader_of("opensm-subnet")
 
 #: More digits than int() accepts.
 DIGITS = "9" * 5000

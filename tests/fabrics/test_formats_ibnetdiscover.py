@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reading import reader_of
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.fabrics.formats import FormatWarning, read_file, write_fabric
-from weft.fabrics.formats.ibnetdiscover import read, write
+from weft.fabrics.formats.ibnetdiscover import write
 from weft.fabrics.topology import build
+
+read = reader_of("ibnetdiscover")
 
 #: Two leaves and a spine of mixed speeds, hosts with various names, a SHARP aggregation node
 #: inside the spine, and a router.
@@ -407,7 +410,6 @@ BAD = {
     "unknown half of a rate": ("lid 3 4xEDR", "lid 3 5x???", 4, "unknown rate '5x???'"),
     "LID out of range": ("base port 0 lid 1", "base port 0 lid 49152", 2, "not a unicast LID"),
     "LMC out of range": ("lid 2 lmc 0", "lid 2 lmc 8", 8, "LMC 8 is out of range"),
-    "LID twice": ("lid 3", "lid 2", 12, "LID 2 of H-0000000000000020[1] is also one of"),
     "port GUID twice": ("(21)", "(11)", 12, "port GUID 0x11"),
     "node declared twice": ("caguid=0x20", 'Ca\t1 "H-0000000000000010"', 10, "declared twice"),
     "no ports": ("Switch\t4", "Switch\t0", 2, "has 0 ports; expected 1 to 254"),
@@ -426,11 +428,20 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_each_contradiction_is_one_error_with_its_line(what: str) -> None:
     old, new, line, message = BAD[what]
-    every = what in ("LID twice", "port GUID twice")
+    every = what == "port GUID twice"
     assert old in PAIR
     error = refused(PAIR.replace(old, new) if every else PAIR.replace(old, new, 1))
     assert message in error.message
     assert error.line == line
+
+
+def test_a_lid_of_two_ports_is_left_to_the_first() -> None:
+    with pytest.warns(FormatWarning, match="LID 2 of H-0000000000000020") as said:
+        fabric = read(PAIR.replace("lid 3", "lid 2"), "pair")
+    assert fabric.lid.tolist() == [2, 0, 1]
+    message = said[0].message
+    assert isinstance(message, FormatWarning)
+    assert (message.severity, len(message.items)) == ("error", 1)
 
 
 def test_a_cable_listed_at_one_end_only_is_refused() -> None:

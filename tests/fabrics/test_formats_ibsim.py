@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reading import reader_of
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts, rate_text
 from weft.fabrics.formats import FormatWarning, read_file, write_fabric
-from weft.fabrics.formats.ibsim import read, write
+from weft.fabrics.formats.ibsim import write
 from weft.fabrics.topology import build
+
+read = reader_of("ibsim")
 
 PLAIN = """\
 # two switches, as people write them

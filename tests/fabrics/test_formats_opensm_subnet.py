@@ -6,10 +6,13 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from tests.reading import reader_of
 
 from weft.fabrics import rate_text
 from weft.fabrics.formats import FormatWarning
-from weft.fabrics.formats.subnet_list import read, read_seen
+from weft.fabrics.formats.subnet_list import read_seen
+
+read = reader_of("opensm-subnet")
 
 #: LIDs of the switches by GUID.
 LID = {0x1002: 6, 0x1003: 7}

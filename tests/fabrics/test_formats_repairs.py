@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.reading import reader_of
 
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, rate_text
 from weft.fabrics.formats import FormatWarning, read_file
-from weft.fabrics.formats.ibnetdiscover import read
 from weft.fabrics.formats.signatures import BOOKSIM, SIGNATURES, signature
-from weft.fabrics.formats.subnet_list import read as read_list
 from weft.fabrics.load import fabric as load
+
+read_list = reader_of("opensm-subnet")
+
+read = reader_of("ibnetdiscover")
 
 LISTING = """\
 switchguid=0x2(2)

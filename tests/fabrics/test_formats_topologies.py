@@ -29,7 +29,7 @@ def test_formats_survive_a_round_trip(spec: str) -> None:
     for entry in reader:
         if entry.name not in writer.names():
             continue
-        again = entry.function(writer[entry.name].function(fabric), "file")
+        again = entry.function(writer[entry.name].function(fabric), "file").fabric()
         # A file does not record which hosts forward; the writer warns about it.
         same = np.array_equal(again.forwards, fabric.forwards)
         assert same == (not fabric.forwards[fabric.host_nodes].any())

@@ -116,8 +116,8 @@ def test_a_byte_order_mark_and_dos_line_ends_are_accepted(topo: Path) -> None:
     assert fabric(topo).digest == build("xgft:1;3;1").digest
 
 
-def test_folders_and_devices_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder"):
+def test_empty_folders_and_devices_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the folder has no files"):
         fabric(str(tmp_path))
     with pytest.raises(InputError, match="is a device"):
         fabric("/dev/zero")

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from tests.oracle.tools import require_tools, simulator
 from tests.processes import PATIENCE_S
+from tests.reading import reader_of
 
 from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.fabrics.formats import FormatWarning, read_file, write_fabric
-from weft.fabrics.formats.ibnetdiscover import read
 from weft.fabrics.topology import build
+
+read = reader_of("ibnetdiscover")
 
 pytestmark = pytest.mark.oracle
 

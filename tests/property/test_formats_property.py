@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.reading import reader_of
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import RATE_NAMES, rate_gbps
@@ -20,15 +21,17 @@ from weft.fabrics.formats import FormatWarning, reader, writer
 from weft.fabrics.formats.graphml import write as write_graphml
 from weft.fabrics.formats.graphviz import write as write_dot
 from weft.fabrics.formats.hostlist import compress, expand
-from weft.fabrics.formats.ibnetdiscover import read as read_ibnetdiscover
 from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
-from weft.fabrics.formats.ibsim import read as read_ibsim
 from weft.fabrics.formats.ibsim import write as write_ibsim
 from weft.fabrics.formats.node_name_map import parse_names, with_names
 from weft.fabrics.formats.node_name_map import write as write_names
 from weft.fabrics.formats.slurm import write as write_slurm
 from weft.fabrics.parts import cable_latency_ns
 from weft.fabrics.topology import build
+
+read_ibsim = reader_of("ibsim")
+
+read_ibnetdiscover = reader_of("ibnetdiscover")
 
 WORDS = st.text(
     st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20

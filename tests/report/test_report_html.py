@@ -239,7 +239,9 @@ def test_hostile_names_stay_text():
 
 
 def test_the_page_of_a_real_cluster_is_small(shared):
-    from weft.fabrics.formats.ibnetdiscover import read
+    from tests.reading import reader_of
+
+    read = reader_of("ibnetdiscover")
 
     path = shared / "fabrics" / "psmn-x5.ibnetdiscover"
     fabric = read(path.read_text(), str(path))

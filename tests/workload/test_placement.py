@@ -165,7 +165,7 @@ def machines(*descriptions: str) -> Fabric:
     text = writer["ibnetdiscover"].function(fabric=build.fabric())
     for number, description in enumerate(descriptions):
         text = text.replace(f'"a{number}"', f'"{description}"')
-    return reader["ibnetdiscover"].function(text=text, file="machines")
+    return reader["ibnetdiscover"].function(text=text, file="machines").fabric()
 
 
 def test_the_name_of_a_machine_names_all_its_adapters() -> None:

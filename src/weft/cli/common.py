@@ -46,7 +46,9 @@ class FabricOptions(_Options):  # type: ignore[misc]
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults."""
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
-        return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
+        return load_fabric(
+            spec_or_path, format=source.format, names=source.names, also=source.also, faults=faults
+        )
 
 
 def is_booksim(source: str) -> bool:
@@ -88,7 +90,8 @@ FailOnOption = Annotated[
 ]
 
 FabricArgument = Annotated[
-    str, Parameter(help="A file, or a spec such as 'xgft:3;6,6,6;1,6,6' or 'kns:k=6,n=2'.")
+    str,
+    Parameter(help="A file, a folder, or a spec such as 'xgft:3;6,6,6;1,6,6' or 'kns:k=6,n=2'."),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -26,12 +27,14 @@ class Source(Settings):
     Parameters
     ----------
     source
-        A file, or a spec such as ``xgft:3;6,6,6;1,6,6`` or ``kns:k=6,n=2``.
+        A file, a folder, or a spec such as ``xgft:3;6,6,6;1,6,6`` or ``kns:k=6,n=2``.
     format
         Format of the file, with options as in ``ibnetdiscover:rate=4xNDR``; by default detected
         from its contents.
     names
         A node-name-map with labels.
+    also
+        A file or folder with more about the same fabric, such as rates.
     """
 
     GROUP: ClassVar[Group] = "fabric"
@@ -39,6 +42,7 @@ class Source(Settings):
     source: Annotated[str, Field(min_length=1), Option(flag=None)]
     format: str | None = None
     names: File | None = None
+    also: tuple[File, ...] = ()
 
 
 def fabric(
@@ -46,6 +50,7 @@ def fabric(
     *,
     format: str | None = None,
     names: str | Path | None = None,
+    also: Sequence[str | Path] = (),
     faults: Faults = NO_FAULTS,
 ) -> Fabric:
     """Read a fabric from a file, or build the topology that a spec describes.
@@ -53,13 +58,17 @@ def fabric(
     Parameters
     ----------
     spec_or_path
-        A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. If a text is
-        both a file name and a spec, the file is read; a `Path` is never a spec.
+        A file (``"-"`` is standard input), a folder of files that describe one fabric, or a spec
+        such as ``"xgft:3;6,6,6;1,6,6"``. If a text is both a file name and a spec, the file is
+        read; a `Path` is never a spec.
     format
         Format of the file, such as ``"ibsim"`` or ``"ibnetdiscover:rate=4xNDR"``; by default
         detected from its contents.
     names
         A node-name-map file whose names become the labels.
+    also
+        Files and folders with more about the same fabric. They are merged by GUID and port; the
+        first file holds where they contradict each other, which a `FormatWarning` says.
     faults
         Faults to apply.
 
@@ -77,7 +86,7 @@ def fabric(
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
     if not isinstance(faults, Faults):
         raise InputError(f"expected Faults, not {faults!r}")
-    loaded = _read_or_built(spec_or_path, format, names)
+    loaded = _read_or_built(spec_or_path, format, names, also)
     return loaded if faults == NO_FAULTS else faults.of(loaded)
 
 
@@ -99,10 +108,15 @@ def _check_family(source: str) -> None:
 
 
 def _read_or_built(
-    spec_or_path: str | Path, format: str | None, names: str | Path | None
+    spec_or_path: str | Path,
+    format: str | None,
+    names: str | Path | None,
+    also: Sequence[str | Path],
 ) -> Fabric:
     if isinstance(spec_or_path, Path) or format is not None or is_source(spec_or_path):
-        return read_file(spec_or_path, format, names)
+        return read_file(spec_or_path, format, names, also)
+    if also:
+        raise InputError(f"also: {also[0]} can be merged with a file, not with {spec_or_path!r}")
     _check_family(spec_or_path)
     name_map = None if names is None else read_names(names)
     built = build(spec_or_path)

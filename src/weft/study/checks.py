@@ -182,6 +182,8 @@ def check_fabric(keys: Any, files: Files) -> None:
     elif files.find(fabric.source) is None:
         check_with(("fabric", "source"), check_source, fabric.source)
     check_file(files, fabric.names, "fabric", "names")
+    for at, name in enumerate(fabric.also):
+        check_file(files, name, "fabric", "also", at)
 
 
 def check_methods(keys: Any, files: Files) -> None:

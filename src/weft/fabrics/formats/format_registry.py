@@ -3,23 +3,27 @@
 A format is added by a file with one function per direction::
 
     @reader("pairs", suffixes=(".pairs",), sniff=lambda text: text.startswith("pairs"))
-    def read(text: str, file: str) -> Fabric: ...
+    def read(text: str, file: str) -> Netlist: ...
 
     @writer("pairs", suffixes=(".pairs",))
     def write(fabric: Fabric) -> str: ...
 
-Further parameters of the function are the format's options. A reader raises `InputError` with the
-file and line of an error; a writer raises `NotApplicable` if the format cannot hold the fabric.
-Both issue a `FormatWarning` for content that they leave out or assume.
+A reader returns a `Fabric`, or a `weft.fabrics.formats.netlist.Netlist`, which can be merged with
+what other files say of the same fabric. Further parameters of the function are the format's
+options. A reader raises `InputError` with the file and line of an error; a writer raises
+`NotApplicable` if the format cannot hold the fabric. Both issue a `FormatWarning` for content that
+they leave out or assume.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from typing import Any
 
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
+from weft.core.severity import Severity
 
 #: Readers. Each has the facts `suffixes` (of its files) and `sniff`, which tells whether a text is
 #: in the format.
@@ -40,12 +44,38 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uf
 
 
 class FormatWarning(UserWarning):
-    """Warning that content of a file was left out or assumed."""
+    """Warning that content of a file was left out, assumed, repaired, or contradicts another.
+
+    Parameters
+    ----------
+    message
+        File and what happened, in words.
+    kind
+        One or two words that are the same for all warnings of this kind, such as ``repaired``.
+    items
+        Lines, ports or names of everything that the message counts.
+    severity
+        Whether the fabric itself has a fault (``error`` or ``warning``), or only what is known of
+        it (``note``).
+    lost
+        Number of cables that the file has and the fabric lacks.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "reading",
+        items: tuple[str, ...] = (),
+        severity: Severity = "note",
+        lost: int = 0,
+    ) -> None:
+        self.kind, self.items, self.severity, self.lost = kind, items, severity, lost
+        super().__init__(message)
 
 
-def warn(file: str, message: str) -> None:
-    """Issue a `FormatWarning` about a file."""
-    warnings.warn(f"{file}: {message}", FormatWarning, stacklevel=3)
+def warn(file: str, message: str, **facts: Any) -> None:
+    """Issue a `FormatWarning` about a file; `facts` are further arguments of the warning."""
+    warnings.warn(FormatWarning(f"{file}: {message}", **facts), stacklevel=3)
 
 
 def one_line(text: str, what: str) -> str:

@@ -43,7 +43,7 @@ _TYPE_LETTER = {"Switch": "S", "Ca": "H", "Rt": "R"}
 
 
 @reader("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"), sniff=is_ibnetdiscover)
-def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
+def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Output of ``ibnetdiscover``, with or without ``-g`` and ``-f``.
 
     Messages of the program and its libraries that were redirected into the file are skipped and
@@ -61,14 +61,14 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     InputError
         If a line is neither topology nor a message, or contradicts another line.
     """
-    return _DiscoveryReader(file).read(text).fabric(rate)
+    return _DiscoveryReader(file, rate).read(text)
 
 
 class _DiscoveryReader:
     """Parser state between the lines of one file."""
 
-    def __init__(self, file: str):
-        self.net = Netlist(file)
+    def __init__(self, file: str, rate: str):
+        self.net = Netlist(file, rate)
         #: Key -> (value, line number), from the key lines since the last record.
         self.keys: dict[str, tuple[int, int]] = {}
         self.port_guid: int | None = None

@@ -54,7 +54,7 @@ _SPEED_BITS = ((4, "QDR"), (2, "DDR"), (1, "SDR"))
 
 
 @reader("ibsim", suffixes=(".net", ".ibsim"), sniff=is_ibsim)
-def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
+def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Net file of ``ibsim``.
 
     Nodes without a GUID get the GUID that ibsim assigns: from 0x200000 in steps of 1 for switches,
@@ -75,14 +75,14 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     InputError
         If a line is invalid; the message names file and line.
     """
-    return _IbsimReader(file).read(text).fabric(rate)
+    return _IbsimReader(file, rate).read(text)
 
 
 class _IbsimReader:
     """Parser state between the lines of one file, as in ibsim."""
 
-    def __init__(self, file: str):
-        self.net = Netlist(file)
+    def __init__(self, file: str, rate: str):
+        self.net = Netlist(file, rate)
         self.module = ""
         self.next_guid = dict(_FIRST_GUID)
         self.base_guid = dict(_FIRST_GUID)

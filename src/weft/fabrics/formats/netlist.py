@@ -1,15 +1,16 @@
 """Nodes and ports as the records of a file list them, and the fabric made from them.
 
 ibnetdiscover and ibsim describe a fabric by one record per node that lists its cabled ports; each
-cable is in the records of both its ends. `Netlist` collects the records of either format and
-joins the ends, or reports where they contradict each other.
+cable is in the records of both its ends. `Netlist` collects the records of one file and joins the
+ends, or reports where they contradict each other. Other formats know less; what several files say
+of one fabric is merged by `weft.fabrics.formats.merge`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -19,7 +20,7 @@ from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.units import LANE_RATE_GBPS, RATE_NAMES, WIDTHS, parse_rate, rate_code, rate_gbps
 from weft.core.words import few
-from weft.fabrics import Fabric, NodeKind, Parts
+from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind, Parts
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.labels import choose_labels
 from weft.fabrics.parts import cable_latency_ns
@@ -43,7 +44,7 @@ Rate = tuple[int, int]
 
 @dataclass
 class NodeRecord:
-    """The header of one record."""
+    """The header of one record; 0, -1 and None for values that the file lacks, also `ports`."""
 
     line: int
     kind: NodeKind
@@ -60,13 +61,16 @@ class NodeRecord:
 
 
 class PortRecord(NamedTuple):
-    """One cabled port as a record lists it; -1 and None for values that the line lacks."""
+    """One port as a record lists it; -1 and None for values that the line lacks.
+
+    A port whose line names no other end has an empty `peer`.
+    """
 
     line: int
     node: int
     port: int
-    peer: str
-    peer_port: int
+    peer: str = ""
+    peer_port: int = 0
     rate: Rate = (_UNKNOWN, _UNKNOWN)
     lid: int = -1
     lmc: int = 0
@@ -81,6 +85,12 @@ class Netlist:
 
     #: Name of the file, for messages.
     file: str
+    #: Rate of cables whose lines have none, and the half of a rate that they lack.
+    default_rate: str = DEFAULT_RATE
+    #: Whether the file lists all nodes and cables of the fabric. Other files say something of some.
+    whole: bool = True
+    #: Whether nodes have the GUIDs of real ones, so that other files can say more of them.
+    real_guids: bool = True
     nodes: list[NodeRecord] = field(default_factory=list)
     ports: list[PortRecord] = field(default_factory=list)
     _by_id: dict[str, int] = field(default_factory=dict)
@@ -93,7 +103,7 @@ class Netlist:
 
     def add_node(self, record: NodeRecord) -> None:
         """Add the header of the next record."""
-        if not 1 <= record.ports <= MAX_PORTS:
+        if not 0 <= record.ports <= MAX_PORTS or (self.whole and not record.ports):
             self.fail(
                 f"{record.id} has {record.ports} ports; expected 1 to {MAX_PORTS}", record.line
             )
@@ -149,18 +159,45 @@ class Netlist:
 
     # -- joining -----------------------------------------------------------------------------
 
-    def fabric(self, default_rate: str) -> Fabric:
+    def mirror(self) -> None:
+        """List cables that the file lists at one end only at the other end, too."""
+        listed = {(port.node, port.port): at for at, port in enumerate(self.ports)}
+        for port in list(self.ports):
+            far = self._by_id.get(port.peer, -1)
+            if far < 0:
+                continue
+            at = listed.setdefault((far, port.peer_port), len(self.ports))
+            if at == len(self.ports):
+                self.ports.append(PortRecord(port.line, far, port.peer_port, rate=port.rate))
+            if not self.ports[at].peer:
+                self.ports[at] = self.ports[at]._replace(
+                    peer=self.nodes[port.node].id, peer_port=port.port
+                )
+
+    def check_ends(self) -> None:
+        """Refuse the file if the ends of its cables contradict each other."""
+        _Ends(replace(self, ports=[port for port in self.ports if port.peer]))
+
+    def fabric(self) -> Fabric:
         """Join both ends of every cable and return the fabric.
 
-        `default_rate`: rate of cables whose lines have none, and the half of a rate that they lack;
-        its use issues a `FormatWarning`, as does a cable whose ends have different rates.
+        A `FormatWarning` is issued for rates that are assumed, for cables whose ends have different
+        rates, and for LIDs that two ports have.
         """
         if not self.nodes:
             self.fail("it has no record of a switch or adapter")
+        self.ports = [port for port in self.ports if port.peer]
+        if not self.ports and not self.whole:
+            self.fail("has nodes or ports, but no cables; add a file that has them (--also)")
+        for port in self.ports if not self.whole else ():
+            far = self._by_id.get(port.peer, -1)
+            for node, number in ((port.node, port.port), (far, port.peer_port)):
+                if node >= 0 and self.nodes[node].ports < number <= MAX_PORTS:
+                    self.nodes[node].ports = number
         ends = _Ends(self)
         cable = np.flatnonzero(ends.slot < ends.peer_slot)
         other = ends.line_at[ends.peer_slot[cable]]
-        gbps, code = self._cable_rates(cable, other, default_rate)
+        gbps, code = self._cable_rates(cable, other, self.default_rate)
         kinds = np.array([node.kind for node in self.nodes], dtype=np.uint8)
         length = np.full(len(cable), np.nan)
         count = len(self.nodes)
@@ -290,14 +327,23 @@ class Netlist:
             if lid > 0:
                 lids[port.node, port.port], line_of[port.node, port.port] = (lid, lmc), port.line
         last, owner = 0, (-1, -1)
+        doubled = []
         for end, (lid, lmc) in sorted(lids.items(), key=lambda item: (item[1], item[0])):
-            if lid <= last:
-                self.fail(
-                    f"LID {lid} of {self._end(*end)} is also one of {self._end(*owner)} in line "
-                    f"{line_of[owner]}",
-                    line_of[end],
-                )
-            last, owner = lid + (1 << lmc) - 1, end
+            if lid > last:
+                last, owner = lid + (1 << lmc) - 1, end
+                continue
+            doubled.append(
+                f"LID {lid} of {self._end(*end)} (line {line_of[end]}) is also one of "
+                f"{self._end(*owner)} (line {line_of[owner]})"
+            )
+            del lids[end]
+        if doubled:
+            warn(
+                self.file,
+                f"{count_text(len(doubled), 'LID')} of two ports, of which the second is left "
+                f"without a LID: {few(doubled)}",
+                kind="doubled LIDs", items=tuple(doubled), severity="error",
+            )  # fmt: skip
         return lids
 
     def _end(self, node: int, port: int) -> str:

@@ -2,37 +2,156 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import InputError, source_name
+from weft.core.counts import count_text
+from weft.core.errors import STANDARD_INPUT, InputError, source_name
 from weft.core.files import read_text, write_text
 from weft.core.registry import Entry
+from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.format_registry import reader, writer
+from weft.fabrics.formats.format_registry import reader, warn, writer
+from weft.fabrics.formats.merge import merged
+from weft.fabrics.formats.netlist import Netlist
 from weft.fabrics.formats.node_name_map import parse_names, read_names, with_names
 from weft.fabrics.formats.session import without_session
 from weft.fabrics.formats.signatures import signature
+
+#: Most files of a folder, and levels of folders in it, that are looked at.
+MOST_FILES, _MOST_LEVELS = 5_000, 3
+#: Bytes by which the content of a file of a folder is recognised, and of the largest that is read.
+_HEAD_BYTES, _MOST_BYTES = 100_000, 1 << 30
 
 
 def read_file(
     path: str | Path,
     format: str | None = None,
     names: str | Path | None = None,
+    also: Sequence[str | Path] = (),
     **options: Any,
 ) -> Fabric:
-    """Read a fabric from a file.
+    """Read a fabric from a file or folder.
+
+    Of a folder, all files are read that describe a fabric or names of its nodes, and merged.
 
     `format`: its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected
-    from the contents. `names`: a node-name-map file whose names become the labels.
+    from the contents. `names`: a node-name-map file whose names become the labels. `also`: files
+    and folders with more about the same fabric, which are merged by GUID and port.
     """
-    named, given = (None, options) if format is None else reader.parse(format, options)
-    text = without_session(read_text(path), source_name(path))
-    entry = named or _sniffed(text, path)
-    bound = reader.bind(entry, given)
-    name_map = None if names is None else read_names(names)
-    fabric: Fabric = entry.function(text=text, file=source_name(path), **bound)
-    return fabric if name_map is None else with_names(fabric, name_map, str(names))
+    found = _Sources()
+    if format is None and not options:
+        found.take(path)
+    else:
+        named, given = (None, options) if format is None else reader.parse(format, options)
+        found.read(path, named, given)
+    for each in also:
+        found.take(each)
+    fabric = found.fabric()
+    for file in [*found.names, *([] if names is None else [names])]:
+        fabric = with_names(fabric, read_names(file), str(file))
+    return fabric
+
+
+class _Sources:
+    """What is read so far: records of fabrics, fabrics of formats without, and files of names."""
+
+    def __init__(self) -> None:
+        self.read_as: list[Netlist | Fabric] = []
+        self.names: list[Path] = []
+
+    def read(self, path: str | Path, entry: Entry | None, given: Mapping[str, Any]) -> None:
+        """Read a file in a format; by default detected from the contents."""
+        text = without_session(read_text(path), source_name(path))
+        entry = entry or _sniffed(text, path)
+        bound = reader.bind(entry, given)
+        self.read_as.append(entry.function(text=text, file=source_name(path), **bound))
+
+    def take(self, path: str | Path) -> None:
+        """Read a file, or all files of a folder that describe a fabric or names."""
+        if str(path) in STANDARD_INPUT or not os.path.isdir(path):
+            self.read(path, None, {})
+            return
+        others: list[str] = []
+        before = len(self.read_as) + len(self.names)
+        for file in _files_of(Path(path)):
+            if what := _other(file):
+                others.append(f"{file.relative_to(path)} ({what})")
+            elif _is_names(_head(file)):
+                self.names.append(file)
+            else:
+                self.read(file, None, {})
+        if before == len(self.read_as) + len(self.names):
+            holds = f"holds {few(others)}" if others else "has no files"
+            raise InputError(f"no file describes a fabric; the folder {holds}", file=path)
+        if others:
+            warn(
+                str(path),
+                f"{count_text(len(others), 'file')} that "
+                f"{'describes' if len(others) == 1 else 'describe'} no fabric: {few(others)}",
+                kind="other files", items=tuple(others),
+            )  # fmt: skip
+
+    def fabric(self) -> Fabric:
+        """Return the fabric that all files describe."""
+        whole = [each for each in self.read_as if isinstance(each, Fabric)]
+        nets = [each for each in self.read_as if isinstance(each, Netlist)]
+        if whole and (nets or len(whole) > 1):
+            raise InputError(
+                "is in a format that cannot be merged with other files; give it alone",
+                file=whole[0].name,
+            )
+        if whole:
+            return whole[0]
+        if not nets:
+            raise InputError("only names of nodes; expected a file that describes a fabric")
+        return merged(nets).fabric()
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files in a folder and its folders, in order of their names; no hidden ones."""
+    found: list[Path] = []
+    for at, folders, names in os.walk(folder):
+        deep = len(Path(at).relative_to(folder).parts) >= _MOST_LEVELS
+        folders[:] = [] if deep else sorted(each for each in folders if each[0] != ".")
+        found += [Path(at, name) for name in sorted(names) if name[0] != "."]
+        if len(found) > MOST_FILES:
+            raise InputError(f"has more than {MOST_FILES:,} files", file=folder)
+    return [each for each in found if each.is_file()]
+
+
+def _head(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+
+
+def _other(file: Path) -> str:
+    """Return what a file is if it describes neither a fabric nor names; else an empty text."""
+    head = _head(file)
+    if not head.strip():
+        return "empty"
+    if "\0" in head or head.count("\ufffd") > 1:
+        return "not text"
+    if any(entry.facts["sniff"](head) for entry in reader):
+        return "too large" if file.stat().st_size > _MOST_BYTES else ""
+    if _is_names(head):
+        return ""
+    known = signature(head)
+    return known.name if known else "unknown"
+
+
+def _is_names(head: str) -> bool:
+    """Return whether the complete lines of a head are those of a node-name-map."""
+    try:
+        parse_names(head[: head.rfind("\n") + 1] or head, "")
+    except InputError:
+        return False
+    return True
 
 
 def _sniffed(text: str, path: str | Path) -> Entry:

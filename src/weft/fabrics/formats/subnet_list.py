@@ -10,7 +10,7 @@ from pathlib import Path
 
 from weft.core.errors import InputError, source_name
 from weft.core.files import read_text
-from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics import DEFAULT_RATE, NodeKind
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
@@ -43,7 +43,7 @@ def is_subnet_list(text: str) -> bool:
 
 
 @reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
-def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
+def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """OpenSM's opensm-subnet.lst, or ibdiagnet2.lst: the fabric that was discovered, with LIDs.
 
     Parameters
@@ -58,7 +58,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     InputError
         If a line is invalid or contradicts another; the message names file and line.
     """
-    net = Netlist(file)
+    net = Netlist(file, rate)
     number: dict[int, int] = {}
     for line, near, far, width, state, speed in _ends(text, file):
         guid = int(near[3], 16)
@@ -83,7 +83,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
                 None if far[0] == "SW" else int(far[4], 16),
             )
         )
-    return net.fabric(rate)
+    return net
 
 
 @dataclass(frozen=True)

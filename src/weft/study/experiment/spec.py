@@ -300,7 +300,11 @@ class FabricKeys(Part):
         """
         part = self.fabric
         loaded = read_fabric(
-            part.source, format=part.format, names=part.names, faults=self.faults.instance
+            part.source,
+            format=part.format,
+            names=part.names,
+            also=part.also,
+            faults=self.faults.instance,
         )
         return Judged(part.hosts, part.without).of(loaded)
 

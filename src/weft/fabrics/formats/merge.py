@@ -1,0 +1,220 @@
+"""One fabric from what several files say of it, by GUID and port.
+
+The first file that lists all cables is the topology. Without one, it is all cables of the files
+that list some, such as the neighbours of one host each. Every file adds what the ones before it do
+not say. What it says otherwise is a contradiction: the first file holds, and a `FormatWarning`
+names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.core.counts import count_text
+from weft.core.errors import InputError
+from weft.core.severity import Severity
+from weft.core.units import RATE_NAMES, WIDTHS
+from weft.core.words import few
+from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.labels import guid_id
+from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
+
+#: Kind of contradiction -> severity, and what the files say differently.
+_KINDS: dict[str, tuple[Severity, str]] = {
+    "cables": ("warning", "of cables"),
+    "absent cables": ("warning", "of cables that only one of them has"),
+    "nodes": ("note", "of nodes that only one of them has"),
+    "rates": ("warning", "of rates"),
+    "LIDs": ("warning", "of LIDs"),
+    "descriptions": ("note", "of node descriptions"),
+    "ports": ("warning", "of numbers of ports"),
+    "systems": ("note", "of system image GUIDs, vendors or devices"),
+}
+#: Field of a node -> kind of its contradictions.
+_NODE_FIELDS = {
+    "ports": "ports", "description": "descriptions", "lid": "LIDs", "port_guid": "systems",
+    "system_guid": "systems", "vendor_id": "systems", "device_id": "systems",
+}  # fmt: skip
+_UNKNOWN: dict[str, Any] = {"lid": -1, "port_guid": None, "description": ""}
+_PORT_FIELDS = {"lid": -1, "guid": None, "peer_lid": -1, "peer_guid": None}
+
+_Slot = tuple[int, int]
+
+
+def merged(nets: Sequence[Netlist]) -> Netlist:
+    """Return the records of all files as those of one.
+
+    Raises
+    ------
+    InputError
+        If two files describe different fabrics, a file has no GUIDs, or none lists cables.
+    """
+    if len(nets) == 1:
+        return nets[0]
+    for net in nets:
+        if not net.real_guids:
+            net.fail("has no GUIDs, so that other files cannot be merged with it; give it alone")
+        if net.whole:
+            net.check_ends()
+    first = [net for net in nets if net.whole][:1] or [n for n in nets if _lists_cables(n)]
+    if not first:
+        names = ", ".join(net.file for net in nets)
+        raise InputError(f"none of {names} lists cables; expected one that does")
+    merger = _Merger(first[0])
+    for net in [*first, *(net for net in nets if all(net is not each for each in first))]:
+        merger.add(net, topology=any(net is each for each in first))
+    return merger.result(", ".join(net.file for net in nets), whole=first[0].whole)
+
+
+def _lists_cables(net: Netlist) -> bool:
+    return any(port.peer for port in net.ports)
+
+
+@dataclass
+class _Merger:
+    """The records so far: nodes by GUID, ports and cables by GUID and port."""
+
+    first: Netlist
+    nodes: dict[int, NodeRecord] = field(default_factory=dict)
+    ports: dict[_Slot, PortRecord] = field(default_factory=dict)
+    peer: dict[_Slot, _Slot] = field(default_factory=dict)
+
+    def add(self, net: Netlist, topology: bool) -> None:
+        """Add the records of a file; only those of a topology add nodes and cables."""
+        self.said: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+        guids = [node.guid for node in net.nodes]
+        if not topology and guids and self.nodes.keys().isdisjoint(guids):
+            net.fail(f"has no node in common with {self.first.file}: they describe two fabrics")
+        for node in net.nodes:
+            self._add_node(node, topology)
+        cables: dict[_Slot, _Slot] = {}
+        for port in net.ports:
+            far = net._by_id.get(port.peer, -1)
+            slot = guids[port.node], port.port
+            if port.peer and far < 0:
+                net.fail(
+                    f"the cable leads to node {port.peer!r}, which has no record; "
+                    "the file may be cut short", port.line,
+                )  # fmt: skip
+            end = (guids[far], port.peer_port) if far >= 0 else slot
+            if far >= 0 and cables.setdefault(slot, end) != end:
+                net.fail(f"{self._slot(slot)} leads to two other ports", port.line)
+            self._add_port(slot, port, topology)
+        lost = self._add_cables(cables, topology, net)
+        for kind, items in self.said.items():
+            if items:
+                severity, what = _KINDS[kind]
+                warn(
+                    net.file,
+                    f"{count_text(len(items), 'contradiction')} to {self.first.file} {what}; "
+                    f"{self.first.file} holds: {few(items)}",
+                    kind=f"contradiction {what}", items=tuple(items), severity=severity,
+                    lost=lost if "cables" in kind else 0,
+                )  # fmt: skip
+
+    def _add_node(self, node: NodeRecord, topology: bool) -> None:
+        known = self.nodes.get(node.guid)
+        if known is None:
+            if topology:
+                self.nodes[node.guid] = replace(node)
+            else:
+                self.said["nodes"].append(_name(node))
+            return
+        if known.kind != node.kind:
+            self.said["systems"].append(f"{_name(known)} is a {node.kind.name.lower()}")
+        for name, kind in _NODE_FIELDS.items():
+            unknown = _UNKNOWN.get(name, 0)
+            old, new = getattr(known, name), getattr(node, name)
+            if old == unknown and new != unknown:
+                setattr(known, name, new)
+                if name == "lid":
+                    known.lmc = node.lmc
+            elif new not in (unknown, old):
+                form = "#x" if isinstance(new, int) and name not in ("ports", "lid") else ""
+                self.said[kind].append(f"{_name(known)}: {old:{form}} and {new:{form}}")
+
+    def _add_port(self, slot: _Slot, port: PortRecord, topology: bool) -> None:
+        known = self.ports.get(slot)
+        if known is None:
+            if slot[0] in self.nodes:
+                self.ports[slot] = port
+            return
+        changed: dict[str, Any] = {}
+        rate = tuple(b if a < 0 else a for a, b in zip(known.rate, port.rate, strict=True))
+        if rate != known.rate:
+            changed["rate"] = rate
+        if any(a != b for a, b in zip(rate, port.rate, strict=True) if b >= 0):
+            self.said["rates"].append(
+                f"{self._slot(slot)}: {_rate(known.rate)} and {_rate(port.rate)}"
+            )
+        for name, unknown in _PORT_FIELDS.items():
+            old, new = getattr(known, name), getattr(port, name)
+            if old == unknown and new != unknown:
+                changed[name] = new
+                if name == "lid":
+                    changed["lmc"] = port.lmc
+            elif name == "lid" and new not in (unknown, old):
+                self.said["LIDs"].append(f"{self._slot(slot)}: {old} and {new}")
+        if changed:
+            self.ports[slot] = known._replace(**changed)
+
+    def _add_cables(self, cables: dict[_Slot, _Slot], topology: bool, net: Netlist) -> int:
+        """Add or compare the cables of a file; return the number of those that are left out."""
+        lost = 0
+        for slot, far in sorted(cables.items()):
+            known = self.peer.get(slot)
+            if known == far or (slot > far and cables.get(far) == slot):
+                continue  # as known, or said at the other end
+            other = self.peer.get(far)
+            if topology and known is None and other is None:
+                self.peer[slot], self.peer[far] = far, slot
+                continue
+            lost += 1
+            text = f"{self._slot(slot)} to {self._slot(far)}"
+            if known is not None:
+                self.said["cables"].append(f"{text} and to {self._slot(known)}")
+            elif other is not None:
+                self.said["cables"].append(
+                    f"{self._slot(far)} to {self._slot(slot)} and to {self._slot(other)}"
+                )
+            else:
+                self.said["absent cables"].append(f"{text} only in {net.file}")
+        if net.whole and not topology:
+            for slot, far in sorted(self.peer.items()):
+                if slot < far and slot not in cables and far not in cables:
+                    self.said["absent cables"].append(
+                        f"{self._slot(slot)} to {self._slot(far)} only in {self.first.file}"
+                    )
+        return lost
+
+    def _slot(self, slot: _Slot) -> str:
+        node = self.nodes.get(slot[0])
+        return f"{_name(node) if node else f'{slot[0]:#x}'}[{slot[1]}]"
+
+    def result(self, file: str, whole: bool) -> Netlist:
+        """Return the records; ports that no file describes at one end are listed there, too."""
+        net = Netlist(file, self.first.default_rate, whole=whole)
+        for guid, node in self.nodes.items():
+            if node.id in net._by_id:
+                node.id = guid_id(node.kind, guid)
+            net.add_node(node)
+        for (guid, number), (far, far_port) in self.peer.items():
+            at = net._by_guid[guid]
+            port = self.ports.get((guid, number)) or PortRecord(0, at, number)
+            net.ports.append(
+                port._replace(node=at, peer=net.nodes[net._by_guid[far]].id, peer_port=far_port)
+            )
+        return net
+
+
+def _name(node: NodeRecord) -> str:
+    return node.description.strip() or node.id
+
+
+def _rate(rate: tuple[int, int]) -> str:
+    width, speed = rate
+    if min(rate) < 0:
+        return "a part of a rate"
+    return RATE_NAMES[1 + speed * len(WIDTHS) + width]
