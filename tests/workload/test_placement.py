@@ -180,13 +180,10 @@ def test_the_name_of_a_machine_names_all_its_adapters() -> None:
         place(fabric, 2, hosts="n1,n1 mlx5_1")
 
 
-def test_a_rank_needs_the_name_of_one_adapter(tmp_path: Path) -> None:
+def test_ranks_of_a_rank_file_divide_the_adapters_of_a_machine(tmp_path: Path) -> None:
     fabric = machines("n1 mlx5_0", "n1 mlx5_1", "n2 HCA-1")
-    for text in ("n1\nn2\n", "rank 0=n1\nrank 1=n2\n"):
-        with pytest.raises(
-            InputError, match=r"n1 has 2 adapters; expected one of \"n1 mlx5_0\", \"n1"
-        ):
-            place(fabric, 2, write(tmp_path, text))
+    assert place(fabric, 3, write(tmp_path, "n1\nn2\nn1\n")).tolist() == [0, 2, 1]
+    assert place(fabric, 2, write(tmp_path, "rank 1=n1\nrank 0=n2\n")).tolist() == [2, 0]
     with pytest.raises(InputError, match="n1 has 2 adapters"):
         fabric.find_node("n1")
 

@@ -47,8 +47,9 @@ class FabricOptions(_Options):  # type: ignore[misc]
         """Return the fabric with its faults."""
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
         return load_fabric(
-            spec_or_path, format=source.format, names=source.names, also=source.also, faults=faults
-        )
+            spec_or_path, format=source.format, names=source.names, also=source.also,
+            machines=source.machines, faults=faults,
+        )  # fmt: skip
 
 
 def is_booksim(source: str) -> bool:

@@ -78,6 +78,7 @@ class FabricArrays(FrozenArrays):
     host_of_whole: NDArray[np.int32]
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    assigned: tuple[tuple[str, str], ...] = ()
     # -- counts ------------------------------------------------------------------------------
 
     @cached_property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +21,9 @@ from weft.core.words import few, unquoted
 from weft.fabrics import variants
 from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
-from weft.fabrics.machines import first_adapters, machines_by_name
+from weft.fabrics.machines import first_adapters, machines_by_name, ordinals
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
+from weft.fabrics.roles import roles_of
 
 #: A node's ID in ibnetdiscover: switch, host or router, and its GUID.
 _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
@@ -82,6 +84,9 @@ class Fabric(FabricArrays):
         others, which are auxiliary adapters; else -1.
     family, parameters
         Topology family and its parameters, empty for a fabric read from a file.
+    assigned
+        Machine and role that a table of machines gives each node, empty texts where it gives none;
+        empty without a table.
     """
 
     @classmethod
@@ -157,9 +162,46 @@ class Fabric(FabricArrays):
         return read_only(first_adapters(self))
 
     @cached_property
+    def machine_of_host(self) -> NDArray[np.int64]:
+        """int64 [hosts]: `machine` of each host; equal for the adapters of one machine."""
+        return read_only(self.machine[self.host_nodes])
+
+    @cached_property
+    def ordinal_of_host(self) -> NDArray[np.int64]:
+        """int64 [hosts]: index of each host in its machine, in the order of the devices."""
+        return read_only(ordinals(self, self.machine_of_host))
+
+    @cached_property
+    def adapters_of_host(self) -> NDArray[np.int64]:
+        """int64 [hosts]: number of adapters of each host's machine."""
+        _, which, count = np.unique(self.machine_of_host, return_inverse=True, return_counts=True)
+        return read_only(count[which])
+
+    def apart(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return whether pairs of host numbers are adapters of different machines.
+
+        Parameters
+        ----------
+        a, b
+            Host numbers of equal length.
+        """
+        different: NDArray[np.bool_] = self.machine_of_host[a] != self.machine_of_host[b]
+        return different
+
+    @cached_property
     def machines(self) -> Mapping[str, list[int]]:
-        """Host numbers by machine name; each adapter of a machine is one host."""
+        """Host numbers by machine name, in the order of devices; each adapter is one host."""
         return machines_by_name(self, self.machine)
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """Role of each host, one of `weft.fabrics.roles.ROLES`; equal within a machine.
+
+        It is the role that a table of machines gives, or else that of the machine's name.
+        """
+        given = [role for _, role in self.assigned] or [""] * self.num_nodes
+        first = self.num_switches
+        return tuple(roles_of(self.machines.items(), given[first : first + self.num_hosts]))
 
     def find_node(self, text: str) -> int:
         """Return the node with this label or GUID (``0x…``, or ``S-…`` as in ibnetdiscover).

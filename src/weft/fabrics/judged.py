@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from weft.fabrics import variants
 from weft.fabrics.arrays import NodeKind
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.roles import check_role
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,10 @@ class Judged(Settings):
     Parameters
     ----------
     hosts
-        Judge the traffic of these hosts only: a list such as ``node[001-036],login2``.
+        Judge the traffic of these hosts only: a list such as ``node[001-036],login2``, or
+        ``role=compute``.
     without
-        Leave out the traffic of these hosts, such as ``admin[1-5]``.
+        Leave out the traffic of these hosts, such as ``admin[1-5]`` or ``role=storage``.
 
     Raises
     ------
@@ -82,10 +85,24 @@ def host_named(fabric: Fabric, name: str) -> int:
 
 
 def hosts_named(fabric: Fabric, name: str) -> list[int]:
-    """Return the number of the host of this name or GUID, or of all hosts of this machine."""
+    """Return the number of the host of this name or GUID, or of all hosts of this machine or role.
+
+    A role is written ``role=compute``.
+    """
     try:
         return [host_named(fabric, name)]
     except InputError:
-        if name not in fabric.machines:
-            raise
-    return fabric.machines[name]
+        if name in fabric.machines:
+            return fabric.machines[name]
+        if name.startswith("role="):
+            return _hosts_of_role(fabric, check_role(name.removeprefix("role=")))
+        raise
+
+
+def _hosts_of_role(fabric: Fabric, role: str) -> list[int]:
+    hosts = [host for host, its in enumerate(fabric.roles) if its == role]
+    if not hosts:
+        count = Counter(fabric.roles).most_common()
+        there = ", ".join(f"{number:,} {each}" for each, number in count)
+        raise InputError(f"no host of {fabric.name} has the role {role}; there are {there}")
+    return hosts

@@ -16,6 +16,7 @@ from weft.core.settings import File, Group, Option, Settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
+from weft.fabrics.formats.machine_table import read_machines, with_machines
 from weft.fabrics.formats.node_name_map import read_names, with_names
 from weft.fabrics.topology import build, check_spec, topology
 
@@ -35,6 +36,8 @@ class Source(Settings):
         A node-name-map with labels.
     also
         A file or folder with more about the same fabric, such as rates.
+    machines
+        A table of machines, their adapters and roles, or Slurm's list of nodes.
     """
 
     GROUP: ClassVar[Group] = "fabric"
@@ -43,6 +46,7 @@ class Source(Settings):
     format: str | None = None
     names: File | None = None
     also: tuple[File, ...] = ()
+    machines: File | None = None
 
 
 def fabric(
@@ -51,6 +55,7 @@ def fabric(
     format: str | None = None,
     names: str | Path | None = None,
     also: Sequence[str | Path] = (),
+    machines: str | Path | None = None,
     faults: Faults = NO_FAULTS,
 ) -> Fabric:
     """Read a fabric from a file, or build the topology that a spec describes.
@@ -69,6 +74,9 @@ def fabric(
     also
         Files and folders with more about the same fabric. They are merged by GUID and port; the
         first file holds where they contradict each other, which a `FormatWarning` says.
+    machines
+        A table of machines in CSV, with the columns machine, adapter and role, or Slurm's
+        ``topology.conf``, whose nodes compute.
     faults
         Faults to apply.
 
@@ -86,7 +94,10 @@ def fabric(
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
     if not isinstance(faults, Faults):
         raise InputError(f"expected Faults, not {faults!r}")
+    table = None if machines is None else read_machines(machines)
     loaded = _read_or_built(spec_or_path, format, names, also)
+    if table is not None:
+        loaded = with_machines(loaded, table)
     return loaded if faults == NO_FAULTS else faults.of(loaded)
 
 

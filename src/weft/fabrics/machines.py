@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from weft.core.words import natural_key
 from weft.fabrics.arrays import FabricArrays
 
 #: Host and device in an adapter's description, as rdma-ndd ("%h %d") and the drivers write them.
@@ -35,17 +36,23 @@ def host_part(description: str) -> str:
 def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
     """Return int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
 
-    Adapters are in one machine if they have the same system image GUID, or if their labels (or, if
-    a label names no device, their descriptions) name the same host and different devices (``node1
-    mlx5_0``, ``node1 mlx5_1``). If a host name occurs twice with the same device, several hosts
-    have this name (``localhost``, for example), and it does not join adapters.
+    A table of machines comes first. Otherwise adapters are in one machine if they have the same
+    system image GUID, or if their labels (or, if a label names no device, their descriptions) name
+    the same host and different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If a host name occurs
+    twice with the same device, several hosts have this name (``localhost``, for example), and it
+    does not join adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
+    named = {machine for machine, _ in fabric.assigned}
     for node in fabric.host_nodes.tolist():
+        parts = _parts(fabric, node)
+        machine = _assigned(fabric, node) or (parts[0] if parts and parts[0] in named else "")
+        if machine:
+            keys.setdefault((machine,), []).append(node)
+            continue
         if fabric.system_guid[node]:
             keys.setdefault(int(fabric.system_guid[node]), []).append(node)
-        parts = _parts(fabric, node)
         if parts:
             keys.setdefault(parts[0], []).append(node)
             devices.setdefault(parts[0], set()).add(parts[1])
@@ -60,17 +67,35 @@ def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
     return adapters
 
 
+def ordinals(fabric: FabricArrays, machine: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64 [hosts]: index of each adapter in its machine; `machine`: first adapter [hosts].
+
+    Adapters are ordered by the names of their devices (``mlx5_9`` before ``mlx5_10``), then by
+    host number.
+    """
+    devices = [(_parts(fabric, node) or ("", ""))[1] for node in fabric.host_nodes.tolist()]
+    number = {text: at for at, text in enumerate(sorted(set(devices), key=natural_key))}
+    order = np.lexsort((np.array([number[text] for text in devices], dtype=np.int64), machine))
+    _, first = np.unique(machine[order], return_index=True)
+    index = np.arange(len(order))
+    index[order] = index - np.repeat(first, np.diff(first, append=len(order)))
+    return index
+
+
 def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[str, list[int]]:
-    """Return the host numbers of each machine, ascending; `machine` is from `first_adapters`.
+    """Return the host numbers of each machine by `ordinals`; `machine` is from `first_adapters`.
 
     The name of a machine is the host name in the label of its first adapter, or else in the
     description. If neither has a host name, or two machines have the same one, the machine's name
     is the label of its first adapter.
     """
     groups: dict[int, list[int]] = {}
-    for host, first in enumerate(machine[fabric.host_nodes].tolist()):
-        groups.setdefault(first, []).append(host)
-    names = {first: (_parts(fabric, first) or ("",))[0] for first in groups}
+    of_host = machine[fabric.host_nodes]
+    for host in np.lexsort((ordinals(fabric, of_host), of_host)).tolist():
+        groups.setdefault(int(of_host[host]), []).append(host)
+    names = {
+        first: _assigned(fabric, first) or (_parts(fabric, first) or ("",))[0] for first in groups
+    }
     count = Counter(names.values())
     return {
         names[first]
@@ -78,6 +103,10 @@ def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[s
         else fabric.node_names[first]: hosts
         for first, hosts in groups.items()
     }
+
+
+def _assigned(fabric: FabricArrays, node: int) -> str:
+    return fabric.assigned[node][0] if fabric.assigned else ""
 
 
 def _parts(fabric: FabricArrays, node: int) -> tuple[str, str] | None:

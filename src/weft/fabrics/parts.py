@@ -58,6 +58,7 @@ class Parts:
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     host_of_whole: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    assigned: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if len(self.host_of_whole) != len(self.kind):
@@ -107,6 +108,7 @@ class Parts:
             family=fabric.family,
             parameters=dict(fabric.parameters),
             host_of_whole=fabric.host_of_whole.copy(),
+            assigned=list(fabric.assigned),
         )
 
 
@@ -183,6 +185,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
         host_of_whole=parts.host_of_whole[order] if some else np.full_like(order, -1),
         family=parts.family,
         parameters=dict(parts.parameters),
+        assigned=tuple(parts.assigned[node] for node in order) if parts.assigned else (),
     )
     lid, lmc = _destination_lids(fabric, number, parts.lid)
     return replace(fabric, lid=lid, lmc=lmc)

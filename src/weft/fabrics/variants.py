@@ -35,6 +35,7 @@ def _subset(
         setattr(parts, key, getattr(parts, key)[nodes])
     parts.names = [parts.names[node] for node in nodes]
     parts.descriptions = [parts.descriptions[node] for node in nodes]
+    parts.assigned = [parts.assigned[node] for node in nodes] if parts.assigned else []
     for key in ("a_port", "b_port", "rate_gbps", "rate_code", "length_m", "latency_ns"):
         setattr(parts, key, getattr(parts, key)[keep_cable])
     parts.a_node = number[parts.a_node[keep_cable]]
@@ -159,7 +160,7 @@ def shuffled(fabric: FabricArrays, seed: int) -> Parts:
     parts.names = [f"n{label:0{len(str(count))}d}" for label in labels]
     parts.descriptions = list(parts.names)
     parts.system_guid = np.zeros(count, dtype=np.uint64)
-    parts.port_guid, parts.lid = {}, {}
+    parts.port_guid, parts.lid, parts.assigned = {}, {}, []
     parts.level = np.full(count, -1, dtype=np.int8)
     parts.coordinates = np.zeros((count, 0), dtype=np.int32)
     parts.name = f"{fabric.name} shuffled by {seed}"

@@ -138,10 +138,10 @@ class RunSettings(Settings):
     latency_ns
         Latency of every message between hosts, instead of the latency of its path.
     local_gbps
-        Rate of messages within a host; messages between the same two ranks are sent one after the
-        other.
+        Rate of messages within a machine; messages between the same two ranks are sent one after
+        the other.
     local_latency_ns
-        Latency of messages within a host.
+        Latency of messages within a machine.
     coefficients
         Coefficients of the sharing model ``penalty``: a `PenaltyModel`, or a file written by `weft
         calibrate`.

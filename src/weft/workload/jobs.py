@@ -182,7 +182,9 @@ def _placed(
     }
     allowed = allowed_hosts(fabric, job.hosts)
     count = job.workload.num_ranks
-    taken = user[allowed] >= 0
+    machine = fabric.machine_of_host
+    busy = user >= 0
+    taken = np.isin(machine[allowed], machine[busy])
     if overlap == "share" or is_explicit(job.placement):
         hosts = place(fabric, count, job.placement, hosts=job.hosts, **options)
         if overlap == "refuse":
@@ -191,7 +193,8 @@ def _placed(
     options["earlier"] = [np.flatnonzero(user == number) for number in range(user.max() + 1)]
     if not taken.any():
         return place(fabric, count, job.placement, hosts=job.hosts, **options)
-    others = ", ".join(jobs[number].name for number in np.unique(user[allowed][taken]))
+    theirs = user[busy & np.isin(machine, machine[allowed])]
+    others = ", ".join(jobs[number].name for number in np.unique(theirs))
     what = f"hosts of {fabric.name}" if job.hosts is None else "hosts that it may use"
     offered = f"{what} without other jobs ({np.count_nonzero(taken):,} have ranks of {others})"
     return place(fabric, count, job.placement, hosts=allowed[~taken], offered=offered, **options)
@@ -204,9 +207,12 @@ def _refuse_shared(
     user: NDArray[np.int32],
     jobs: Sequence[Job],
 ) -> None:
-    shared = np.flatnonzero(user[hosts] >= 0)
+    machine = fabric.machine_of_host
+    shared = np.flatnonzero(np.isin(machine[hosts], machine[user >= 0]))
     if len(shared):
         host = int(hosts[shared[0]])
+        if user[host] < 0:  # another adapter of the machine
+            host = int(np.flatnonzero((user >= 0) & (machine == machine[host]))[0])
         raise InputError(
             f"rank {shared[0]} is on host {fabric.host_names[host]}, where job "
             f'{jobs[int(user[host])].name} runs; jobs share hosts only with overlap "share"'

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.fabrics import Fabric
 from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
 from weft.kernels.records import record
@@ -34,7 +35,7 @@ def lay_ranks(
 
     `duration`, `release`: duration and release time of each operation, in the unit and dtype of the
     simulation level; `release` may be empty. `route` [ops]: route of each operation; `LOCAL` if the
-    message stays within a host. `rules`: values of `weft.kernels.program.state.rules_dtype`.
+    message stays within a machine. `rules`: values of `weft.kernels.program.state.rules_dtype`.
     """
     ops, ranks = workload.num_ops, workload.num_ranks
     pending = np.subtract(
@@ -102,7 +103,7 @@ def lay_ranks(
 class RankPairs(NamedTuple):
     """Operations that cross the network, and the ordered pair of ranks of each operation."""
 
-    #: int32, ascending: indices of sends and puts between hosts, and of receives that answer a
+    #: int32, ascending: indices of sends and puts between machines, and of receives that answer a
     #: request.
     ops: NDArray[np.int32]
     #: int32: host numbers of sender and receiver.
@@ -122,9 +123,13 @@ class RankPairs(NamedTuple):
 
 
 def queue_pairs(
-    workload: Workload, hosts: NDArray[np.int32], eager_bytes: int, handshake: bool
+    fabric: Fabric,
+    workload: Workload,
+    hosts: NDArray[np.int32],
+    eager_bytes: int,
+    handshake: bool,
 ) -> RankPairs:
-    """Return the queue pairs of a workload's messages, requests and answers between hosts.
+    """Return the queue pairs of a workload's messages, requests and answers between machines.
 
     `hosts` [ranks]: host of each rank. If `handshake` is true, sends of more than `eager_bytes` are
     answered by the receiver.
@@ -134,7 +139,7 @@ def queue_pairs(
     answered = (kind == Kind.SEND) & (workload.size_bytes > eager_bytes) & handshake
     sends[workload.match[answered]] = True
     ops = np.flatnonzero(sends).astype(np.int32)
-    ops = ops[hosts[rank[ops]] != hosts[peer[ops]]]
+    ops = ops[fabric.apart(hosts[rank[ops]], hosts[peer[ops]])]
     ranks = workload.num_ranks
     key, pair = numbered(rank[ops].astype(np.int64) * ranks + peer[ops], ranks**2)
     source, target = hosts[rank[ops]], hosts[peer[ops]]

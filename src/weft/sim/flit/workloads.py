@@ -197,7 +197,7 @@ def run_flits(
         size = workload.size_bytes.copy()
         size[several] = size[workload.match[several]] = 0
         work = replace(workload, size_bytes=size)
-    queues = queue_pairs(work, hosts, options["eager_bytes"], options["handshake"])
+    queues = queue_pairs(fabric, work, hosts, options["eager_bytes"], options["handshake"])
     ops = queues.ops
     if len(several):
         # A rank on the sender's host gets the copy that comes back.
@@ -462,7 +462,7 @@ def _alone(
     size = workload.size_bytes[ops].astype(np.int64)
     local = 8000 * size / options["local_gbps"] + picoseconds(options["local_latency_ns"])
     alone: NDArray[np.int64] = np.rint(local).astype(np.int64)
-    away = source != target
+    away = fabric.apart(source, target)
     if not away.any():
         return alone
     delay = router.routing_delay + router.switch_delay

@@ -58,7 +58,7 @@ def run_flows(
     `weft.sim.options.RunSettings.flow`. `progress`: called several times a second with the progress
     of the run. `keyed`: routing keys of the workload; their paths replace those of the routes.
     """
-    queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    queues = queue_pairs(fabric, workload, hosts, options["eager_bytes"], options["handshake"])
     if keyed is not None:
         routes = keyed.routes
     network, route_of_op = lay_messages(fabric, routes, workload, queues, options, keyed)

@@ -45,7 +45,7 @@ class FlowResult(Replay):
     host
         int32 [ranks]: host of each rank.
     network, route
-        The routes; and int32 [ops], the route of each message, -1 within a host.
+        The routes; and int32 [ops], the route of each message, -1 within a machine.
     posted_ns, ended_ns
         float64 [ops]: start and end of every operation.
     left_ns, arrived_ns

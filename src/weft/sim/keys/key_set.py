@@ -98,7 +98,7 @@ def workload_keys(
 
     A key covers the messages that a rank begins between the request of the key and its return. A
     workload without requests gets one key for the messages of each phase. Messages without data,
-    such as those of barriers, and messages within a host belong to no key.
+    such as those of barriers, and messages within a machine belong to no key.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def workload_keys(
         )  # fmt: skip
     else:
         hosts = host_of_rank(fabric, workload.num_ranks, placement)
-    flows = keyed_flows(workload, hosts)
+    flows = keyed_flows(workload, hosts, fabric.machine_of_host)
     made = tuple(
         keys(
             fabric, *ends, method=method, colours=colours, first=first, name=name, seed=seed + at
@@ -151,10 +151,12 @@ class KeyedFlows:
     manager: NDArray[np.int32]
 
 
-def keyed_flows(workload: Workload, hosts: NDArray[np.int32]) -> KeyedFlows:
+def keyed_flows(
+    workload: Workload, hosts: NDArray[np.int32], machine: NDArray[np.int64]
+) -> KeyedFlows:
     """Return the flows of each key that a workload requests, or of each phase if it requests none.
 
-    `hosts` [ranks]: host of each rank.
+    `hosts` [ranks]: host of each rank. `machine` [hosts]: number of each host's machine.
     """
     requests = (workload.kind == Kind.KEY_REQUEST) | (workload.kind == Kind.KEY_DONE)
     if requests.any():
@@ -163,7 +165,8 @@ def keyed_flows(workload: Workload, hosts: NDArray[np.int32]) -> KeyedFlows:
         number, instance, names, manager = _phases(workload)
     sends = workload.messages
     source, destination = hosts[workload.rank[sends]], hosts[workload.peer[sends]]
-    data = (workload.size_bytes[sends] > 0) & (source != destination) & (number[sends] >= 0)
+    data = (workload.size_bytes[sends] > 0) & (number[sends] >= 0)
+    data &= machine[source] != machine[destination]
     number[sends[~data]] = -1
     pair = source.astype(np.int64) << 32 | destination
     ends = []

@@ -33,7 +33,7 @@ class Connections:
     #: Routes of pairs of hosts.
     message_routes: MessageRoutes
     #: int32 [ops]: route of each send and put, and of the answer that a receive sends in a
-    #: rendezvous; `LOCAL` within a host and for other operations.
+    #: rendezvous; `LOCAL` within a machine and for other operations.
     route: NDArray[np.int32]
     #: int32 [ops]: connection of each message; messages of one connection arrive in order.
     connection: NDArray[np.int32]
@@ -85,7 +85,7 @@ def connect(
     - `further_pairs`: more routes, as in `Connections.pairs`.
     """
     hardware: Hardware = options["hardware"]
-    between = program_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    between = program_pairs(fabric, workload, hosts, options["eager_bytes"], options["handshake"])
     num_queues = between.queues(options["rendezvous"])
     ops, source, target, pairs, number, _ = between
     del between

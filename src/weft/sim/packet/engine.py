@@ -76,7 +76,7 @@ def run_packets(
         workload, network, connections, hardware, bound, options, routes.num_vls, traced,
         keyed,
     )  # fmt: skip
-    why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
+    why, partial = _run(state, workload, progress, _wire_bytes(fabric, workload, hosts, hardware))
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_PATH):
         raise InputError(explain(why, fabric, routes, workload, state))
@@ -142,10 +142,10 @@ def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     return marks
 
 
-def _wire_bytes(workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> int:
+def _wire_bytes(fabric: Fabric, workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> int:
     """Return the bytes of all data packets between hosts, headers included."""
     ops = workload.messages
-    away = hosts[workload.rank[ops]] != hosts[workload.peer[ops]]
+    away = fabric.apart(hosts[workload.rank[ops]], hosts[workload.peer[ops]])
     size = workload.size_bytes[ops][away].astype(np.int64)
     packets = np.maximum(-(-size // hardware.mtu_bytes), 1)
     return int(size.sum() + hardware.header_bytes * packets.sum())

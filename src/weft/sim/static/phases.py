@@ -41,7 +41,7 @@ PHASE_COLUMNS = {
     "phase": Column(pl.String, "", f"Name of the phase (empty: outside phases), or `{TOGETHER}`"),
     "messages": Column(pl.Int64, "", "Messages between ranks"),
     "size_bytes": Column(pl.Int64, "B", "Total size of messages"),
-    "local_bytes": Column(pl.Int64, "B", "Total size of messages within hosts"),
+    "local_bytes": Column(pl.Int64, "B", "Total size of messages within machines"),
     "mean_contention": Column(
         pl.Float64,
         "flows",
@@ -72,9 +72,11 @@ MESSAGE_COLUMNS = {
     "contention": Column(
         pl.Float64,
         "flows",
-        "Contention of the message in its phase (0: within a host; null: no fixed path)",
+        "Contention of the message in its phase (0: within a machine; null: no fixed path)",
     ),
-    "hops": Column(pl.Int32, "links", "Hops of the path (0: within a host; null: no fixed path)"),
+    "hops": Column(
+        pl.Int32, "links", "Hops of the path (0: within a machine; null: no fixed path)"
+    ),
 }
 
 #: Columns of `StaticWorkload.links()`, one row per directed link.
@@ -261,7 +263,7 @@ class _Loader:
         source = self.hosts[self.workload.rank[sends]]
         destination = self.hosts[self.workload.peer[sends]]
         size = self.workload.size_bytes[sends]
-        moves = source != destination
+        moves = fabric.apart(source, destination)
         # Messages between the same hosts have the same path, so each pair of hosts is one flow.
         key, pair = np.unique(
             source[moves] * fabric.num_hosts + destination[moves], return_inverse=True

@@ -400,7 +400,7 @@ def _static(
     """Return the static columns of the messages of some phases."""
     work = result.workload
     ops = work.messages[mine]
-    away = result.host[work.rank[ops]] != result.host[work.peer[ops]]
+    away = result.fabric.apart(result.host[work.rank[ops]], result.host[work.peer[ops]])
     contention = result.contention[mine][away] if len(result.contention) else np.zeros(0)
     names = [work.phase_names[phase] for phase in phases]
     rows = result.phases().filter(pl.col("phase").is_in(names))

@@ -368,5 +368,8 @@ def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
     """Return the workload of a job; by default with as many ranks as fit on its hosts."""
     ranks = part.ranks
     if ranks is None and part.format is None and not is_source(text):
-        ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
+        hosts = allowed_hosts(fabric, _hosts(part))
+        each = part.ranks_per_host
+        machines = set(fabric.machine_of_host[hosts].tolist())
+        ranks = len(hosts) if each is None else len(machines) * each
     return load_workload(text, ranks, format=part.format, **part.options)

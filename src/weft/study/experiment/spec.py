@@ -304,6 +304,7 @@ class FabricKeys(Part):
             format=part.format,
             names=part.names,
             also=part.also,
+            machines=part.machines,
             faults=self.faults.instance,
         )
         return Judged(part.hosts, part.without).of(loaded)

@@ -143,7 +143,8 @@ def expand(
 
 def _of_workload(workload: Workload) -> dict[str, Ends]:
     """Return the flows of each key of a workload, or of each phase if it requests no keys."""
-    flows = keyed_flows(workload, np.arange(workload.num_ranks, dtype=np.int32))
+    ranks = np.arange(workload.num_ranks)
+    flows = keyed_flows(workload, ranks.astype(np.int32), ranks)
     found: dict[str, Ends] = {}
     for text, ends in zip(flows.names, flows.ends, strict=True):
         # Names are parts of addresses.

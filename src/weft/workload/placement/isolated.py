@@ -29,9 +29,12 @@ def isolated(request: PlacementRequest, *, method: Isolation = "jigsaw") -> NDAr
         If the ranks need more hosts than are allowed.
     NotApplicable
         If the fabric is not a tree as for `IsolatedJobs`, an earlier job is not isolated, or no
-        isolated allocation for this job is left.
+        isolated allocation for this job is left. Also if ranks per host are given and machines have
+        several adapters.
     """
     request.need(len(request.hosts))
+    if request.adapters is not None:
+        raise NotApplicable("links of a machine with several adapters cannot be isolated")
     state = IsolatedJobs(request.fabric, method)
     for number, hosts in enumerate(request.earlier, 1):
         earlier = state.adopt(hosts)

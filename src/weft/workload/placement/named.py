@@ -48,7 +48,8 @@ def hosts(request: PlacementRequest, *, list: tuple[str, ...]) -> NDArray[np.int
                 also = "" if seen[number] == name else f", the first time as {seen[number]}"
                 raise InputError(f"host {name} is named twice{also}")
             seen[number] = name
-    return request.fill(np.array([*seen], dtype=np.int32), "hosts of the list")
+    listed = request.among(np.array([*seen], dtype=np.int32))
+    return listed.fill(listed.hosts, "hosts of the list")
 
 
 @placement("file", explicit=True, positional=("path",))
@@ -57,7 +58,7 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
 
     In a file of one host per line, the n-th host runs rank n, counted from 0. ``#`` begins a
     comment; empty lines are ignored. Slots bind a rank to cores and are ignored. ``+n4`` is the
-    fifth allowed host.
+    fifth allowed host. Ranks of a machine with several adapters use these in turn.
 
     Parameters
     ----------
@@ -75,6 +76,7 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
     request.refuse_distribution("a rank file")
     placed = np.full(request.num_ranks, -1, dtype=np.int32)
     line_of: dict[int, int] = {}
+    of_name: dict[tuple[int, ...], list[int]] = {}
     ranked: bool | None = None
     for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.partition("#")[0].strip()
@@ -90,10 +92,15 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
                 raise InputError(
                     f"rank {rank} does not exist; there are {request.num_ranks:,} ranks, from 0"
                 )
-            placed[rank] = _host(request, name)
+            several = tuple(_hosts(request, name))
+            of_name.setdefault(several, []).append(rank)
+            placed[rank] = several[0]
         except InputError as error:
             raise InputError(error.message, file=path, line=number) from None
         line_of[rank] = number
+    for adapters, ranks in of_name.items():
+        for turn, rank in enumerate(sorted(ranks)):
+            placed[rank] = adapters[turn % len(adapters)]
     missing = np.flatnonzero(placed < 0)
     if len(missing):
         raise InputError(
@@ -118,12 +125,18 @@ def _entry(line: str, ranked: bool, next_rank: int) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def _host(request: PlacementRequest, name: str) -> int:
+def _hosts(request: PlacementRequest, name: str) -> list[int]:
+    """Return the adapters that a name of a rank file denotes, in the order of the devices."""
     relative = _RELATIVE.fullmatch(name)
     if not relative:
-        return request.host(name)
+        return request.hosts_of(name)
     if int(relative[1]) >= len(request.hosts):
         raise InputError(
             f"{name} does not exist among the {len(request.hosts):,} {request.offered}"
         )
-    return int(request.hosts[int(relative[1])])
+    host = int(request.hosts[int(relative[1])])
+    if request.adapters is None:
+        return [host]
+    fabric = request.fabric
+    ours = request.adapters[~fabric.apart(request.adapters, np.array(host))].tolist()
+    return sorted(ours, key=lambda adapter: int(fabric.ordinal_of_host[adapter]))

@@ -60,5 +60,7 @@ def random(
         return request.fill(draw.permutation(request.hosts))
     request.refuse_distribution("over=seats")
     request.need(len(request.hosts))
-    seats = np.repeat(request.hosts, request.max_ranks_per_host)
-    return draw.permutation(seats)[: request.num_ranks].astype(np.int32)
+    each = request.max_ranks_per_host
+    seats = np.repeat(request.hosts, each)
+    seats = request.seat(seats, np.arange(len(seats)) % each)
+    return draw.permutation(seats)[: request.num_ranks]

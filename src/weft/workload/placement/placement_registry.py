@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import whole_number
+from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import read_only
 from weft.core.registry import Registry, did_you_mean
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.hostlist import expand
-from weft.fabrics.judged import host_named, hosts_named
+from weft.fabrics.judged import hosts_named
 
 #: Fact of a placement: `explicit`, true if the user names the hosts of the ranks.
 placement = Registry(
@@ -42,7 +43,7 @@ class PlacementRequest:
     num_ranks
         Number of ranks to place.
     hosts
-        int32 [allowed]: hosts that may be used, each once, in the order of use.
+        int32 [allowed]: hosts that may be used, each once, in the order of use; see `adapters`.
     offered
         Description of `hosts` in messages: ``"free hosts of torus:4x4"``.
     ranks_per_host
@@ -50,7 +51,10 @@ class PlacementRequest:
     distribution
         Distribution of consecutive ranks over the hosts; None if not given, which means ``block``.
     earlier
-        Hosts of each job that has been placed before, none of them in `hosts`.
+        Hosts of each job that has been placed before; no host of their machines is in `hosts`.
+    adapters
+        Hosts that may be used, if `hosts` has only the first one of each machine: `fill` divides
+        the ranks of a machine among all of these. None if `hosts` has all.
     """
 
     fabric: Fabric
@@ -60,10 +64,32 @@ class PlacementRequest:
     ranks_per_host: int | None = None
     distribution: str | None = None
     earlier: tuple[NDArray[np.integer[Any]], ...] = ()
+    adapters: NDArray[np.int32] | None = None
+
+    @property
+    def every_host(self) -> NDArray[np.int32]:
+        """All hosts that may be used."""
+        return self.hosts if self.adapters is None else self.adapters
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
-        return frozenset(self.hosts.tolist())
+        return frozenset(self.every_host.tolist())
+
+    def among(self, hosts: NDArray[np.integer[Any]]) -> PlacementRequest:
+        """Return the request for these hosts only, in this order.
+
+        Parameters
+        ----------
+        hosts
+            Host numbers, each at most once. If the number of ranks per host is given and some are
+            adapters of one machine, the machine counts as one host.
+        """
+        listed: NDArray[np.int32] = hosts.astype(np.int32)
+        machine = self.fabric.machine_of_host[listed]
+        first = np.sort(np.unique(machine, return_index=True)[1])
+        if self.ranks_per_host is None or len(first) == len(listed):
+            return replace(self, hosts=listed, adapters=None)
+        return replace(self, hosts=listed[first], adapters=listed)
 
     @property
     def max_ranks_per_host(self) -> int:
@@ -100,7 +126,30 @@ class PlacementRequest:
         rank = np.arange(self.num_ranks, dtype=np.int64)
         run = _run(self.distribution, self.max_ranks_per_host)
         # Groups of `run` consecutive ranks go round robin over the hosts.
-        return used[(rank // run) % max(len(used), 1)].astype(np.int32)
+        turn, index = np.divmod(rank // run, max(len(used), 1))
+        return self.seat(used[index], turn * run + rank % run)
+
+    def seat(
+        self, hosts: NDArray[np.integer[Any]], number: NDArray[np.integer[Any]]
+    ) -> NDArray[np.int32]:
+        """Return the hosts of ranks: the adapters of a machine take turns, rail by rail.
+
+        Parameters
+        ----------
+        hosts
+            For each rank, a host of `hosts`.
+        number
+            Number of the rank among the ranks of this host, from 0.
+        """
+        if self.adapters is None:
+            return hosts.astype(np.int32)
+        machine = self.fabric.machine_of_host
+        ours = machine[self.adapters]
+        order = self.adapters[np.lexsort((self.fabric.ordinal_of_host[self.adapters], ours))]
+        _, first, count = np.unique(machine[order], return_index=True, return_counts=True)
+        at = np.searchsorted(machine[order][first], machine[hosts])
+        seats: NDArray[np.int32] = order[first[at] + number % count[at]]
+        return seats
 
     def need(self, hosts: int, what: str = "") -> None:
         """Refuse to place more ranks than this number of hosts may run.
@@ -114,10 +163,10 @@ class PlacementRequest:
         if self.num_ranks > fit:
             most = self.max_ranks_per_host
             each = "one rank each" if most == 1 else f"{most} ranks each"
-            raise InputError(
-                f"{self.num_ranks:,} ranks do not fit on the {hosts:,} {what or self.offered}, "
-                f"{each}: {fit:,} fit"
-            )
+            where = f"the {hosts:,} {what or self.offered}"
+            if self.adapters is not None:
+                where = f"the {count_text(hosts, 'machine')} of the {what or self.offered}"
+            raise InputError(f"{self.num_ranks:,} ranks do not fit on {where}, {each}: {fit:,} fit")
 
     def refuse_distribution(self, what: str) -> None:
         """Refuse a distribution where the placement itself gives the host of each rank.
@@ -133,23 +182,15 @@ class PlacementRequest:
                 "possible with it"
             )
 
-    def host(self, name: str) -> int:
-        """Return the host of this name or GUID, which must have a cable and be allowed.
+    def hosts_of(self, name: str) -> list[int]:
+        """Return the host of this name or GUID, or all hosts of a machine or role.
 
         Raises
         ------
         InputError
-            When there is no such host, the name is that of a machine with several adapters, or the
-            host has no cable or is not allowed.
+            When there is no such host, or a host has no cable or is not allowed.
         """
-        (host,) = self._checked_allowed(name, [find_host(self.fabric, name)])
-        return host
-
-    def hosts_of(self, name: str) -> list[int]:
-        """Return the host of this name or GUID, or all hosts of a machine, checked as by `host`."""
-        return self._checked_allowed(name, find_hosts(self.fabric, name))
-
-    def _checked_allowed(self, name: str, hosts: list[int]) -> list[int]:
+        hosts = find_hosts(self.fabric, name)
         if not self._allowed.issuperset(hosts):
             raise InputError(f"host {name} is not among the {self.offered}")
         return hosts
@@ -202,7 +243,8 @@ def place(
         ``"hosts:node[001-036]"``; or the host number of each rank.
     ranks_per_host
         Maximum number of ranks per host. If left out, it is 1, or unlimited for a placement that
-        itself gives the host of each rank.
+        itself gives the host of each rank. If given, it is the number per machine: ranks of a
+        machine with several adapters use its adapters in turn, in the order of the devices.
     distribution
         Distribution of consecutive ranks over the hosts in use, as in Slurm: ``block`` (the
         default) fills a host before the next one, ``cyclic`` assigns one rank to each host in
@@ -214,7 +256,7 @@ def place(
     offered
         Description of `hosts` in messages.
     earlier
-        Hosts of each job that runs already; ranks are placed on other hosts.
+        Hosts of each job that runs already; ranks are placed on other hosts, of other machines.
     **options
         Options of the placement, in addition to those in the spec.
 
@@ -248,8 +290,10 @@ def place(
     )
     if len(earlier):
         used = tuple(fabric.host_numbers(each, "hosts of earlier jobs") for each in earlier)
-        others = request.hosts[~np.isin(request.hosts, np.concatenate(used))]
-        request = replace(request, hosts=others, earlier=used)
+        machine = fabric.machine_of_host
+        taken = np.isin(machine[allowed], machine[np.concatenate(used)])
+        request = replace(request, hosts=allowed[~taken], earlier=used)
+    request = request.among(request.hosts)
     if not isinstance(spec, str):
         request.refuse_distribution("a list of host numbers")
         if options:
@@ -300,15 +344,8 @@ def allowed_hosts(
     return numbers
 
 
-def find_host(fabric: Fabric, name: str) -> int:
-    """Return the number of the host of this name or GUID, which must have a cable."""
-    host = host_named(fabric, name)
-    _need_cables(fabric, np.array([host]))
-    return host
-
-
 def find_hosts(fabric: Fabric, name: str) -> list[int]:
-    """Return the number of the host of this name or GUID, or of all hosts of this machine."""
+    """Return the number of the host of this name or GUID, or of all hosts of a machine or role."""
     numbers = hosts_named(fabric, name)
     _need_cables(fabric, np.array(numbers))
     return numbers
@@ -347,18 +384,22 @@ def _checked(request: PlacementRequest, placed: NDArray[Any], what: str) -> NDAr
         raise InputError(f"{what}: rank {missing[0]} has no host")
     _need_cables(request.fabric, placed)
     names = request.fabric.host_names
-    forbidden = np.flatnonzero(~np.isin(placed, request.hosts))
+    forbidden = np.flatnonzero(~np.isin(placed, request.every_host))
     if len(forbidden):
         raise InputError(
             f"{what}: host {names[placed[forbidden[0]]]} of rank {forbidden[0]} is not among the "
             f"{request.offered}"
         )
     if request.ranks_per_host is not None:
-        load = np.bincount(placed)
+        machine = request.fabric.machine_of_host[placed]
+        load = np.bincount(machine)
         if load.max() > request.ranks_per_host:
             most = int(load.argmax())
+            host = placed[machine == most][0]
+            several = request.fabric.adapters_of_host[host] > 1
+            whose = f"the machine of {names[host]}" if several else f"host {names[host]}"
             raise InputError(
-                f"{what}: host {names[most]} has {load[most]} ranks; expected at most "
+                f"{what}: {whose} has {load[most]} ranks; expected at most "
                 f"{request.ranks_per_host} per host"
             )
     return read_only(placed)

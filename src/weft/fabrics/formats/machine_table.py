@@ -1,0 +1,172 @@
+"""Reader of tables of machines, and of the nodes in Slurm's files.
+
+A table is CSV with a row of column names: ``machine``, and ``adapter``, ``role`` or both. A row
+with an adapter (its label or GUID) assigns it to a machine. A row without one gives a role to the
+machines that a host list (``oss[1-4]``) or a pattern (``dgx*``) names. The nodes in lines of
+``topology.conf`` or ``slurm.conf`` (``SwitchName=… Nodes=…``, ``NodeName=…``) compute.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from weft.core.arguments import shown
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.core.registry import wrong_name
+from weft.core.words import few
+from weft.fabrics.fabric import Fabric
+from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.roles import check_role
+
+_COLUMNS = ("machine", "adapter", "role")
+_SLURM = re.compile(r"(?i)(?:SwitchName|BlockName|NodeName)\s*=")
+_NODES = re.compile(r"(?i)(?:^|\s)(?:Nodes|NodeName)\s*=\s*(\S+)")
+
+
+@dataclass
+class MachineTable:
+    """Contents of a table of machines."""
+
+    file: str
+    #: Adapter -> its machine, and the line.
+    machine: dict[str, tuple[str, int]] = field(default_factory=dict)
+    #: Adapter or machine -> role, and the line; patterns are apart, in the order of the file.
+    adapter_role: dict[str, tuple[str, int]] = field(default_factory=dict)
+    role: dict[str, tuple[str, int]] = field(default_factory=dict)
+    patterns: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+
+def read_machines(path: str | Path) -> MachineTable:
+    """Return the contents of a table of machines, or of the nodes of a file of Slurm."""
+    table = MachineTable(str(path))
+    lines = [
+        (number, line.strip())
+        for number, line in enumerate(read_text(path).splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not lines:
+        raise InputError("has only comments; expected machine,adapter,role", file=path)
+    slurm = any(_SLURM.match(line) for _, line in lines)
+    columns = list(_COLUMNS[:1]) if slurm else _head(lines.pop(0), table.file)
+    for number, line in lines:
+        try:
+            if slurm:
+                _put_nodes(table, line, number)
+            else:
+                _put_row(table, _cells(line, columns), number)
+        except InputError as error:
+            raise InputError(error.message, file=table.file, line=number) from None
+    return table
+
+
+def _head(line: tuple[int, str], file: str) -> list[str]:
+    columns = [cell.strip().lower() for cell in next(csv.reader([line[1]]))]
+    for name in columns:
+        if name not in _COLUMNS or columns.count(name) > 1:
+            what = "column" if name not in _COLUMNS else "second column"
+            raise InputError(wrong_name(f"unknown {what}", name, _COLUMNS), file=file, line=line[0])
+    if "machine" not in columns or len(columns) < 2:
+        raise InputError(
+            "expected the columns machine,adapter, machine,role, or all three", file=file,
+            line=line[0],
+        )  # fmt: skip
+    return columns
+
+
+def _cells(line: str, columns: list[str]) -> dict[str, str]:
+    try:
+        cells = next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise InputError(f"is not CSV: {error}") from None
+    if len(cells) > len(columns):
+        raise InputError(f"has {len(cells)} values; expected {','.join(columns)}")
+    return dict(zip(columns, (cell.strip() for cell in cells), strict=False))
+
+
+def _put_row(table: MachineTable, row: Mapping[str, str], line: int) -> None:
+    machine, adapter, role = (row.get(name, "") for name in _COLUMNS)
+    if not machine:
+        raise InputError("names no machine")
+    if role:
+        check_role(role)
+    if adapter:
+        _put(table.machine, adapter, machine, line, "is in machine")
+        if role:
+            _put(table.adapter_role, adapter, role, line, "has role")
+        return
+    if not role:
+        raise InputError(f"gives {machine} neither an adapter nor a role")
+    if "*" in machine:
+        _put(table.patterns, machine, role, line, "has role")
+        return
+    for name in expand(machine) if "[" in machine else [machine]:
+        _put(table.role, name, role, line, "has role")
+
+
+def _put_nodes(table: MachineTable, line: str, number: int) -> None:
+    text = line.partition("#")[0]
+    if "=" not in text:
+        raise InputError(f"{shown(line)} has no equals sign; expected a line of Slurm's")
+    for match in _NODES.finditer(text) if _SLURM.match(text) else ():
+        for name in expand(match[1]):
+            if name.upper() != "DEFAULT":
+                _put(table.role, name, "compute", number, "has role")
+
+
+def _put(known: dict[str, tuple[str, int]], key: str, value: str, line: int, verb: str) -> None:
+    before, first = known.setdefault(key, (value, line))
+    if before != value:
+        raise InputError(f"{key} {verb} {value} here and {before} in line {first}")
+
+
+def with_machines(fabric: Fabric, table: MachineTable) -> Fabric:
+    """Return the fabric with the machines and roles of a table.
+
+    What the fabric lacks causes a `FormatWarning`, except for nodes of Slurm's files.
+    """
+    machine, role = [""] * fabric.num_nodes, [""] * fabric.num_nodes
+    unknown = []
+    for adapter, (name, _) in table.machine.items():
+        try:
+            node = fabric.find_node(adapter)
+        except InputError:
+            unknown.append(adapter)
+            continue
+        machine[node] = name
+        role[node] = table.adapter_role.get(adapter, ("", 0))[0]
+    grouped = replace(fabric, assigned=tuple(zip(machine, role, strict=True)))
+    patterns = [(_pattern(text), given) for text, (given, _) in table.patterns.items()]
+    used: set[str] = set()
+    for name, hosts in _names(grouped):
+        nodes = [fabric.num_switches + host for host in hosts]
+        given = table.role.get(name, ("", 0))[0]
+        used |= {name} if given else set()
+        of_adapters = next(filter(None, (role[node] for node in nodes)), "")
+        of_pattern = next((to for match, to in patterns if match.fullmatch(name)), "")
+        for node in nodes:
+            role[node] = of_adapters or given or of_pattern
+    unknown += [name for name in table.role if name not in used]
+    if unknown:
+        warn(table.file, f"{fabric.name} does not have {len(unknown)} of its names: {few(unknown)}")
+    return replace(fabric, assigned=tuple(zip(machine, role, strict=True)))
+
+
+def _names(fabric: Fabric) -> Iterator[tuple[str, list[int]]]:
+    """Yield the names of machines, and those of adapters where they differ, with the hosts."""
+    yield from fabric.machines.items()
+    for host, name in enumerate(fabric.host_names):
+        if name not in fabric.machines:
+            yield name, [host]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    # Each star takes as little as possible and is not tried again: linear time.
+    parts = [re.escape(part) for part in re.split(r"\*+", text)]
+    middle = "".join(f"(?>.*?{part})" for part in parts[1:-1] if part)
+    return re.compile(f"{parts[0]}{middle}.*{parts[-1]}", re.DOTALL)
