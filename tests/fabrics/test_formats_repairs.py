@@ -195,7 +195,7 @@ OTHER = {
     "iblinkinfo": "CA: node1 mlx5_0:\n   0x0000000000002001  1[  ] ==( 4X Active/ LinkUp)==>  1",
     "ibdiagnet2": "START_NODES\nNodeDesc,NumPorts,NodeType\n",
     "ibdm": "# demo\nMTS400 SW1\n   P1 -4x-10G-> Cougar H-1 P1\n",
-    "Slurm's topology.conf": "# tree\nSwitchName=s0 Nodes=n[0-3]\n",
+    "a topology file of Slurm": "# tree\nSwitchName=s0 Nodes=n[0-3]\n",
     "platform of SimGrid": "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"simgrid.dtd\">\n",
     "GraphML": '<?xml version="1.0"?>\n<graphml>\n',
     "Graphviz": 'graph "x" {\n  rankdir=BT;\n',

@@ -98,7 +98,8 @@ def test_arguments_of_other_types_are_refused() -> None:
         (b"# fine\nSwitch \xff\n", "byte 0xff is not UTF-8"),
         (b"hello\nworld\n", "is not in a format that weft reads; formats are ibnetdiscover, ibsim"),
         (b'0x12 "name"\n', "is a node-name-map"),
-        (b"SwitchName=a Nodes=b\n", "is Slurm's topology.conf, .*; give the output of ibnetdisc"),
+        (b"SwitchName=a Nodes=b\n", "is a topology file of Slurm, .*; give the output of ibnet"),
+        (b"- topology: a\n  flat: true\n", "is a topology file of Slurm, .*; give the output of"),
         (b"\x1f\x8b\x08\x00", "is compressed by gzip; unpack it first"),
     ],
 )
@@ -169,8 +170,10 @@ def test_every_format_has_a_summary_and_suffixes() -> None:
         "graphml",
         "ibnetdiscover",
         "ibsim",
+        "kubernetes",
         "node-name-map",
         "slurm",
+        "slurm-yaml",
     ]
     for registry in (reader, writer):
         for entry in registry:

@@ -45,7 +45,7 @@ def convert_command(
         FIRST(name=["--output", "-o"], help="File to write. Default: standard output."),
     ] = None,
 ) -> int:
-    """Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.
+    """Write a fabric in another format, such as ibsim, Slurm's topology.yaml or Graphviz.
 
     The source is a workload if the output format is GOAL or the MPI trace language.
 

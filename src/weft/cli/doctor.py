@@ -33,7 +33,10 @@ PROGRAMS = {
     "mpirun": ("weft_calibration.measure", "openmpi-bin"),
 }
 #: Optional Python package -> the feature that needs it, and the extra that installs it.
-OPTIONAL = {"mpi4py": ("weft_calibration.measure", "weft[mpi]")}
+OPTIONAL = {
+    "mpi4py": ("weft_calibration.measure", "weft[mpi]"),
+    "PyYAML": ("reading of a topology.yaml", "weft[yaml]"),
+}
 
 
 def doctor_command() -> int:

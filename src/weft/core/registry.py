@@ -56,6 +56,9 @@ _WORDS = (
     ("Input should be (greater|less) than (.*)", r"expected a number \1 than \2"),
     ("String should have at least 1 character", "expected a text that is not empty"),
     ("Input should be", "expected"),
+    ("Extra inputs are not permitted", "unknown key"),
+    ("Field required", "is missing"),
+    (r"\w+ should have at least 1 item .*", "expected one item or more"),
 )
 _PUNCTUATION = str.maketrans("", "", " ._-,/:")
 #: Maximum number of names that `difflib` compares with an unknown name.

@@ -48,7 +48,9 @@ SIGNATURES = (
         _DISCOVER,
     ),
     Signature(
-        "Slurm's topology.conf, which has neither ports nor rates", r"^[ \t]*SwitchName=", _DISCOVER
+        "a topology file of Slurm, which has neither ports nor rates",
+        r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^- topology:",
+        _DISCOVER,
     ),
     Signature(
         "a platform of SimGrid",

@@ -1,292 +1,379 @@
-"""Writer of Slurm's ``topology.conf`` for its topology/tree plugin.
+"""Slurm's ``topology.conf`` and ``topology.yaml``: written from a fabric, and read for a check.
 
-The plugin requires a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
-(``Switches=``), no line lists both, and a loop of switches stops the controller. The plugin's run
-time is cubic in the number of lines, so redundant lines are left out. A fabric is seldom a tree, so
-the file describes the tree of its *blocks*. A block is the set of leaf switches below one switch or
-several switches of one tier, which share one line.
+Neither file has ports or rates, so neither describes a fabric.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from weft.core.counts import count_text
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, source_name
+from weft.core.files import read_text
+from weft.core.registry import in_words
 from weft.core.words import few
-from weft.fabrics import Fabric, LinkKind, NodeKind
+from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import warn, writer
-from weft.fabrics.formats.hostlist import compress
-from weft.fabrics.formats.labels import guid_id
-from weft.fabrics.formats.tiers import tiers
-from weft.fabrics.machines import host_part
+from weft.fabrics.formats.hostlist import MAX_HOSTS, compress, expand
+from weft.fabrics.formats.switch_tree import SwitchTree, TreeLine
 
-#: Longest name of a switch or node, Linux's HOST_NAME_MAX.
-MAX_NAME = 64
+#: Levels of block sizes above the base that Slurm knows: each is a power of two times the base.
+MAX_BLOCK_LEVEL = 15
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
+_PAIR = re.compile(r'(\w+)\s*=\s*("[^"]*"|[^\s"]+)\s*')
+#: Largest depth of a topology.yaml that can be one.
+_MAX_DEPTH = 20
 
 
-@dataclass
-class _Block:
-    """The set of leaf switches, as bits, that one line represents."""
+def _names(text: Any, info: ValidationInfo) -> tuple[str, ...]:
+    """Expand a host list; the context has the number of names that the file may still list."""
+    try:
+        names = tuple(expand(text)) if isinstance(text, str) else ()
+    except InputError as error:
+        raise ValueError(error.message) from None
+    left = info.context or {}
+    left["names"] -= len(names)
+    if not names or left["names"] < 0:
+        raise ValueError(f"expected a host list, and at most {MAX_HOSTS:,} names in a file")
+    return names
 
-    leaves: int
-    switches: list[str]
-    children: list[str] = field(default_factory=list)
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    #: Line of the file at which the table begins.
+    line: int
+
+
+class SlurmBlock(_Table):
+    """A block and its nodes."""
+
+    name: str = Field(alias="block")
+    nodes: _Names = ()
+
+
+class SlurmSwitch(_Table):
+    """A switch, and the nodes or switches below it."""
+
+    name: str = Field(alias="switch")
+    nodes: _Names = ()
+    children: _Names = ()
+
+
+class _Tree(_Table):
+    switches: tuple[SlurmSwitch, ...] = Field(min_length=1)
+
+
+class _Blocks(_Table):
+    blocks: tuple[SlurmBlock, ...] = Field(min_length=1)
+    block_sizes: tuple[Annotated[int, Field(lt=2**31)], ...] = ()
+
+
+class SlurmTopology(_Table):
+    """One topology of a file."""
+
+    topology: str
+    cluster_default: bool = False
+    tree: _Tree | None = None
+    block: _Blocks | None = None
+    #: Kinds that list nothing that is checked.
+    flat: Any = None
+    ring: Any = None
+    torus3d: Any = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = ("tree", "block", "flat", "ring", "torus3d")
+        if sum(getattr(self, kind) is not None for kind in kinds) != 1:
+            raise ValueError(f"expected one of {', '.join(kinds)}")
+        return self
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that it lists, each once, in the order of the file."""
+        entries = self.tree.switches if self.tree else self.block.blocks if self.block else ()
+        return list(dict.fromkeys(node for entry in entries for node in entry.nodes))
+
+
+_FILE = TypeAdapter(Annotated[list[SlurmTopology], Field(min_length=1)])
+#: Keys of topology.conf -> keys of topology.yaml.
+_YAML_KEYS = {
+    "switchname": "switch",
+    "blockname": "block",
+    "blocksizes": "block_sizes",
+    "switches": "children",
+}
+# -- writing ---------------------------------------------------------------------------------------
 
 
 @writer("slurm", suffixes=("topology.conf",))
 def write(fabric: Fabric, *, root: str = "fabric") -> str:
     """Slurm ``topology.conf``: leaf switches with their nodes, and the tree of switches above them.
 
-    A host is listed under the switch of its first cabled port. A switch's tier is its level in a
-    tree, or else its distance from the nearest switch with hosts; its children are the switches
-    cabled to it in the tier below, and other cables between switches are left out. Switches of one
-    tier share one line if their leaves differ only because cables are missing, which is assumed
-    if half of the leaves below either of two switches are below both. The line has the
-    name of the first switch without hosts, and a comment names the others. If the leaves of two
-    lines overlap only in part, the line with more leaves is left out; if both have equally many,
-    the later one. If the tree has several tops in one connected component, a line
-    named `root` joins them, because otherwise Slurm runs no job across them. A `FormatWarning`
-    counts the switches and cables that are left out.
+    A fabric that is no tree is converted to one, and a `FormatWarning` counts the switches and
+    cables that are left out. Parts that are not cabled together get no common root.
 
     Parameters
     ----------
     fabric
         Fabric to write.
     root
-        Name of the line that joins several tops. If several components need such a line, a number
-        is appended.
+        Name of the line that joins several tops of one connected part, because otherwise Slurm
+        runs no job across them. If several parts need such a line, a number is appended.
 
     Raises
     ------
     NotApplicable
         If no host is cabled to a switch, or two nodes would have the same name.
     """
-    if not _NAME.fullmatch(root):
-        raise InputError(f"slurm: root {root!r} is not a name that Slurm accepts")
-    return _Tree(fabric, root).text()
+    lines = [f"# topology.conf of {' '.join(fabric.name.split())}, by weft"]
+    for line in SwitchTree(fabric, "topology.conf", root).lines:
+        lines += [f"# {text}" for text in _comments(line)]
+        key, names = ("Switches", line.children) if line.children else ("Nodes", line.hosts)
+        lines.append(f"SwitchName={line.name} {key}={compress(names)}")
+    return "\n".join([*lines, ""])
 
 
-class _Tree:
-    def __init__(self, fabric: Fabric, root: str):
-        self.fabric = fabric
-        self.root = root
-        self.left_out: list[str] = []
-        self.switch_names = self._switch_names()
-        self.nodes = self._nodes_of_leaves()
-        if not self.nodes:
-            raise NotApplicable(f"no host of {fabric.name} is cabled to a switch")
-        self.leaves = np.array(sorted(self.nodes), dtype=np.int64)
-        self.tier = tiers(fabric)
-        self.blocks = self._blocks()
+@writer("slurm-yaml", suffixes=("topology.yaml",))
+def write_yaml(
+    fabric: Fabric,
+    *,
+    topologies: tuple[Literal["tree", "block", "flat"], ...] = ("tree",),
+    tier: int = 1,
+    block_sizes: tuple[int, ...] = (),
+    root: str = "fabric",
+) -> str:
+    """Slurm ``topology.yaml``: one or more named topologies, of which the first is the default.
 
-    def _switch_names(self) -> list[str]:
-        fabric = self.fabric
-        names = []
-        for node in range(fabric.num_switches):
-            label = fabric.node_names[node]
-            fits = _NAME.fullmatch(label) and len(label) <= MAX_NAME
-            names.append(label if fits else guid_id(NodeKind.SWITCH, int(fabric.node_guid[node])))
-        if len(set(names)) < len(names):
-            raise NotApplicable("the name of a switch equals the id made from the GUID of another")
-        return names
+    The tree is that of ``topology.conf``. Blocks are the hosts below each switch of a tier, in the
+    order of the tree. Each topology has the name of its kind.
 
-    def _host_name(self, node: int) -> str:
-        name = host_part(self.fabric.node_names[node])
-        if _NAME.fullmatch(name) and len(name) <= MAX_NAME:
-            return name
-        return guid_id(NodeKind.HOST, int(self.fabric.node_guid[node]))
+    Parameters
+    ----------
+    fabric
+        Fabric to write.
+    topologies
+        Kinds of topologies: ``tree``, ``block``, ``flat``.
+    tier
+        Tier of the switches below which blocks are: 1 for leaf switches.
+    block_sizes
+        Numbers of nodes: the base size, then powers of two times it. Blocks with fewer nodes than
+        the base are left out, since Slurm refuses them. Default: the nodes of the smallest block,
+        and its multiples where the blocks of each switch above are a power of two in number.
+    root
+        Name of the switch that joins several tops of the tree, as in ``topology.conf``.
 
-    def _nodes_of_leaves(self) -> dict[int, list[str]]:
-        """Return leaf switch -> names of the hosts whose first cable leads to it."""
-        fabric = self.fabric
-        to_switch = np.flatnonzero(fabric.link_kind == LinkKind.HOST_SWITCH)
-        order = to_switch[
-            np.lexsort((fabric.link_from_port[to_switch], fabric.link_from[to_switch]))
+    Raises
+    ------
+    NotApplicable
+        If no host is cabled to a switch, two nodes would have the same name, or all blocks have
+        fewer nodes than the base size.
+    """
+    if not topologies or len(set(topologies)) < len(topologies):
+        raise InputError("slurm-yaml: topologies needs one or more kinds, each once")
+    if tier < 1:
+        raise InputError(f"slurm-yaml: tier {tier}; expected 1 or more")
+    if block_sizes and (wrong := size_problem(block_sizes)):
+        raise InputError(f"slurm-yaml: {wrong}")
+    lines = [f"# topology.yaml of {' '.join(fabric.name.split())}, by weft"]
+    tree = SwitchTree(fabric, "topology.yaml", root)
+    for number, kind in enumerate(topologies):
+        lines += [f"- topology: {kind}", f"  cluster_default: {str(number == 0).lower()}"]
+        if kind == "tree":
+            lines += ["  tree:", "    switches:"]
+            for line in tree.lines:
+                key, names = ("children", line.children) if line.children else ("nodes", line.hosts)
+                lines.append(f"    - switch: {json.dumps(line.name)}")
+                lines += [f"      # {text}" for text in _comments(line)]
+                lines.append(f"      {key}: {json.dumps(compress(names))}")
+        elif kind == "block":
+            blocks, sizes = _blocks(tree, tier, block_sizes)
+            lines += ["  block:", "    block_sizes:"]
+            lines += [f"    - {size}" for size in sizes]
+            lines.append("    blocks:")
+            for name, hosts in blocks.items():
+                lines += [f"    - block: {json.dumps(name)}"]
+                lines += [f"      nodes: {json.dumps(compress(hosts))}"]
+        else:
+            lines.append("  flat: true")
+    return "\n".join([*lines, ""])
+
+
+def _comments(line: TreeLine) -> list[str]:
+    if line.others is None:
+        return [
+            f"{line.name} is not a switch: it spans switches without a common switch above them"
         ]
-        host = fabric.node_kind[fabric.link_from[order]] == NodeKind.HOST
-        order = order[host]
-        under: dict[int, list[str]] = {}
-        leaf_of: dict[str, int] = {}
-        elsewhere = set()
-        for node, leaf in zip(
-            fabric.link_from[order].tolist(), fabric.link_to[order].tolist(), strict=True
-        ):
-            name = self._host_name(node)
-            if leaf_of.setdefault(name, leaf) != leaf:
-                elsewhere.add(name)
-            elif name not in (known := under.setdefault(leaf, [])):
-                known.append(name)
-        if elsewhere:
-            self.left_out.append(
-                f"further leaf switches of {count_text(len(elsewhere), 'host')}, "
-                "listed under their first: " + few(sorted(elsewhere))
+    return [f"{line.name} also represents {compress(line.others)}"] if line.others else []
+
+
+def _blocks(
+    tree: SwitchTree, tier: int, sizes: tuple[int, ...]
+) -> tuple[dict[str, list[str]], list[int]]:
+    """Return the hosts of each block, and the block sizes."""
+    heights = tree.heights()
+    blocks: dict[str, list[str]] = {}
+    inside: dict[str, set[str]] = {}
+    for chain in tree.chains():
+        at = max(k for k, line in enumerate(chain) if heights[line.name] <= tier)
+        name = chain[at].name
+        blocks.setdefault(name, []).extend(chain[0].hosts)
+        for upper in chain[at + 1 :]:
+            inside.setdefault(upper.name, set()).add(name)
+    base = sizes[0] if sizes else min(map(len, blocks.values()))
+    small = [name for name, hosts in blocks.items() if len(hosts) < base]
+    if small:
+        hosts = sum(len(blocks.pop(name)) for name in small)
+        if not blocks:
+            raise NotApplicable(f"no block has the {base} nodes of the base block size")
+        warn(
+            tree.fabric.name,
+            f"{count_text(len(small), 'block')} with fewer than {base} nodes, of "
+            f"{count_text(hosts, 'node')} in all, are left out: {few(small)}",
+        )
+    if sizes:
+        return blocks, list(sizes)
+    counts: dict[int, set[int]] = {}
+    for upper_name, names in inside.items():
+        counts.setdefault(heights[upper_name], set()).add(len(names))
+    regular = {min(numbers) for numbers in counts.values() if len(numbers) == 1}
+    multiples = [base * number for number in sorted(regular) if number > 1]
+    return blocks, [base, *(size for size in multiples if not size_problem((base, size)))]
+
+
+def size_problem(sizes: tuple[int, ...]) -> str:
+    """Return what Slurm refuses of block sizes; an empty text if nothing."""
+    if sizes[0] < 1:
+        return f"block size {sizes[0]}; expected 1 or more"
+    for low, high in pairwise(sizes):
+        if high <= low:
+            return f"block size {high} is not larger than {low} before it"
+    for size in sizes:
+        times, rest = divmod(size, sizes[0])
+        if rest or times & (times - 1) or times > 1 << MAX_BLOCK_LEVEL:
+            return (
+                f"block size {size} is not a power of two, up to 2^{MAX_BLOCK_LEVEL}, times the "
+                f"base {sizes[0]}"
             )
-        cabled = np.zeros(fabric.num_nodes, dtype=bool)
-        cabled[fabric.link_from[order]] = True
-        uncabled = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
-        if uncabled:
-            self.left_out.append(
-                f"{count_text(len(uncabled), 'host')} without a cable to a switch: "
-                + few([fabric.node_names[node] for node in uncabled])
-            )
-        return under
-
-    def _blocks(self) -> list[_Block]:
-        """Return a block per distinct set of two or more leaves below a switch, smallest first."""
-        fabric, tier = self.fabric, self.tier
-        own = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
-        covers = own.copy()
-        switch = tier[: fabric.num_switches]
-        pairs = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
-        tail, head = fabric.link_from[pairs], fabric.link_to[pairs]
-        down = (tier[tail] == tier[head] + 1) & (tier[head] > 0)
-        across = (np.abs(tier[tail] - tier[head]) != 1) & (tier[tail] > 0)
-        if across.any():
-            self.left_out.append(
-                f"{count_text(int(across.sum()) // 2, 'cable')} not between successive tiers"
-            )
-        rows = fabric.graph.node_row
-        reached = fabric.graph.hops_from(rows[self.leaves])[rows[: fabric.num_switches]] >= 0
-        unconnected = np.flatnonzero(~reached)
-        if len(unconnected):
-            self.left_out.append(
-                f"{count_text(len(unconnected), 'switch')} without a path to a leaf: "
-                + few([self.switch_names[node] for node in unconnected.tolist()])
-            )
-        blocks: dict[int, _Block] = {}
-        single: list[str] = []
-        for at in range(2, int(switch.max()) + 1):
-            below: dict[int, int] = {}
-            here = down & (tier[tail] == at)
-            for parent, child in zip(tail[here].tolist(), head[here].tolist(), strict=True):
-                below[parent] = below.get(parent, 0) | covers.get(child, 0)
-            for node in sorted(below):
-                if below[node].bit_count() == 1 and node not in own:
-                    single.append(self.switch_names[node])
-                    covers[node] = below.pop(node)
-            for group in _alike({node: below[node] for node in sorted(below) if below[node]}):
-                leaves = 0
-                for node in group:
-                    leaves |= below[node] | own.get(node, 0)
-                covers.update(dict.fromkeys(group, leaves))
-                names = [self.switch_names[node] for node in group if node not in own]
-                if names:
-                    blocks.setdefault(leaves, _Block(leaves, [])).switches += names
-        if single:
-            self.left_out.append(
-                f"{count_text(len(single), 'switch')} above only one leaf: {few(single)}"
-            )
-        return self._nested(sorted(blocks.values(), key=lambda block: block.leaves.bit_count()))
-
-    def _nested(self, blocks: list[_Block]) -> list[_Block]:
-        """Set the children of blocks and return those that are pairwise nested or disjoint.
-
-        The parent of a leaf or block is the smallest later block that contains it. A block that
-        overlaps an earlier block, without containing it, is dropped.
-        """
-        tops = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
-        top_of_bit = [self.switch_names[int(leaf)] for leaf in self.leaves]
-        cover = {self.switch_names[leaf]: bits for leaf, bits in tops.items()}
-        kept, dropped = [], []
-        for block in blocks:
-            children = list(dict.fromkeys(top_of_bit[bit] for bit in _bits(block.leaves)))
-            if any(cover[child] & ~block.leaves for child in children):
-                dropped += block.switches
-                continue
-            block.children = children
-            cover[block.switches[0]] = block.leaves
-            for bit in _bits(block.leaves):
-                top_of_bit[bit] = block.switches[0]
-            kept.append(block)
-        if dropped:
-            self.left_out.append(
-                f"{count_text(len(dropped), 'switch')} whose leaves overlap in part with "
-                "another's: " + few(dropped)
-            )
-        self.tops = list(dict.fromkeys(top_of_bit))
-        self.first_leaf = {top: int(self.leaves[top_of_bit.index(top)]) for top in self.tops}
-        return kept
-
-    def text(self) -> str:
-        """Return the contents of the file."""
-        lines = [f"# topology.conf of {' '.join(self.fabric.name.split())}, by weft"]
-        lines += [
-            f"SwitchName={self.switch_names[leaf]} Nodes={compress(self.nodes[leaf])}"
-            for leaf in self.leaves.tolist()
-        ]
-        for block in self.blocks:
-            first, *others = block.switches
-            if others:
-                lines.append(f"# {first} also represents {compress(others)}")
-            lines.append(f"SwitchName={first} Switches={compress(block.children)}")
-        lines += self._roots()
-        if self.left_out:
-            warn(
-                self.fabric.name,
-                "the fabric is not a tree; topology.conf leaves out " + "; ".join(self.left_out),
-            )
-        return "\n".join([*lines, ""])
-
-    def _roots(self) -> list[str]:
-        component = _components(self.fabric)
-        groups: dict[int, list[str]] = {}
-        for top in self.tops:
-            groups.setdefault(int(component[self.first_leaf[top]]), []).append(top)
-        spanning = [tops for tops in groups.values() if len(tops) > 1]
-        lines = []
-        for number, tops in enumerate(spanning):
-            name = self.root if len(spanning) == 1 else f"{self.root}{number}"
-            if name in self.switch_names:
-                raise NotApplicable(f"a switch is named {name!r}; choose another root")
-            lines += [
-                f"# {name} is not a switch: it spans switches without a common switch above them",
-                f"SwitchName={name} Switches={compress(tops)}",
-            ]
-        return lines
+    return ""
 
 
-def _alike(covers: dict[int, int]) -> list[list[int]]:
-    """Return groups of switches with common leaves: at least half of the leaves of any two."""
-    groups: dict[int, list[int]] = {}
-    sets: dict[int, list[int]] = {}
-    for node, leaves in covers.items():
-        sets.setdefault(leaves, []).append(node)
-    for leaves, nodes in sets.items():
-        near = [
-            known
-            for known in groups
-            if any(
-                2 * (leaves & covers[node]).bit_count() >= (leaves | covers[node]).bit_count()
-                for node in groups[known]
-            )
-        ]
-        groups[nodes[0]] = sum((groups.pop(known) for known in near), nodes)
-    return [sorted(group) for group in groups.values()]
+# -- reading ---------------------------------------------------------------------------------------
 
 
-def _bits(number: int) -> list[int]:
-    """Return the indices of the bits that are set."""
-    indices = []
-    while number:
-        low = number & -number
-        indices.append(low.bit_length() - 1)
-        number ^= low
-    return indices
+def read_topologies(path: str | Path) -> list[SlurmTopology]:
+    """Return the topologies of a topology.conf or topology.yaml file."""
+    return parse_topologies(read_text(path), source_name(path))
 
 
-def _components(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the connected component of each node."""
-    shape = (fabric.num_nodes, fabric.num_nodes)
-    ones = np.ones(fabric.num_links, dtype=np.int8)
-    graph = coo_array((ones, (fabric.link_from, fabric.link_to)), shape=shape)
-    labels: NDArray[np.int32] = connected_components(graph, directed=False)[1]
-    return labels
+def parse_topologies(text: str, file: str) -> list[SlurmTopology]:
+    """Return the topologies in the contents of a file: YAML if no line names a switch or block."""
+    data = [_conf(text, file)] if is_conf(text) else _yaml(text, file)
+    try:
+        return _FILE.validate_python(data, context={"names": MAX_HOSTS})
+    except ValidationError as error:
+        first = error.errors()[0]
+        keys = ".".join(str(part) for part in first["loc"]) or "file"
+        line: int | None = None
+        at: Any = data
+        for part in (*first["loc"], ""):
+            if isinstance(at, dict):
+                line, at = at.get("line", line), at.get(part)
+            elif isinstance(at, list) and isinstance(part, int):
+                at = at[part]
+        raise InputError(f"{keys}: {in_words(first)}", file=file, line=line) from None
+
+
+def is_conf(text: str) -> bool:
+    """Return whether a text is a topology.conf."""
+    return bool(re.search(r"^[ \t]*(?:SwitchName|BlockName|BlockSizes)[ \t]*=", text, re.I | re.M))
+
+
+def _conf(text: str, file: str) -> dict[str, Any]:
+    """Return the topology of a topology.conf as a topology.yaml gives it."""
+    switches: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
+    sizes: list[str] = []
+    for number, line in _joined(text):
+        pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        if rest := _PAIR.sub("", line):
+            raise InputError(f"expected key=value, found {rest[:40]!r}", file=file, line=number)
+        entry = {_YAML_KEYS.get(key, key): value for key, value in pairs.items()}
+        if "block_sizes" in entry:
+            sizes += entry["block_sizes"].split(",")
+        else:
+            entry.pop("linkspeed", None)
+            (blocks if "block" in entry else switches).append(entry | {"line": number})
+    if switches and (blocks or sizes):
+        message = "has switches and blocks; Slurm takes one of them"
+        raise InputError(message, file=file, line=switches[0].get("line"))
+    tree = {"line": 1, "switches": switches} if switches else None
+    block = None if switches else {"line": 1, "blocks": blocks, "block_sizes": sizes}
+    return {"topology": "topology.conf", "line": 1, "tree": tree, "block": block}
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines and their numbers, without comments, joined where a backslash ends a line."""
+    part, first = "", 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        first = first or number
+        part += line.partition("#")[0].rstrip()
+        if part.endswith("\\"):
+            part = part[:-1] + " "
+            continue
+        if part.strip():
+            yield first, part.strip()
+        part, first = "", 0
+
+
+def _yaml(text: str, file: str) -> Any:
+    """Return the contents of a YAML file with texts as values, and a line in each table."""
+    try:
+        import yaml
+    except ImportError:
+        message = "needs PyYAML to be read; install it with: pip install 'weft[yaml]'"
+        raise InputError(message, file=file) from None
+
+    class Loader(yaml.BaseLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            line = node.start_mark.line + 1
+            if len(found) < len(node.value) or "line" in found:
+                what = "unknown key line" if "line" in found else "a key is there twice"
+                raise InputError(what, file=file, line=line)
+            return found | {"line": line}
+
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=yaml.BaseLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            # Few aliases can stand for more values than fit in memory.
+            if isinstance(event, yaml.AliasEvent) or depth > _MAX_DEPTH:
+                what = "is nested too deeply" if depth > _MAX_DEPTH else "has an alias of YAML"
+                raise InputError(what, file=file, line=event.start_mark.line + 1)
+        return yaml.load(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise InputError(
+            f"is not valid YAML: {what}", file=file, line=mark and mark.line + 1
+        ) from None
