@@ -145,6 +145,8 @@ def test_adapters_of_a_real_cluster_at_the_full_speed_of_their_model_are_not_deg
         "leaf switches with uneven uplinks (2)":
             "S-0008f10500200b50: 2 of 4 switches above\n"
             "Voltaire 4036 # 4036-8BBA: 4 of 12 uplinks",
+        "adapters without a host name (1)":
+            "89 adapters: H-003048c707b60000, H-003048c748c60000, H-003048c74bb20000 and 86 more",
     }  # fmt: skip
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from weft.advice.faults import Fault, fault_rows, faults
+from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
+from weft.fabrics.rails import MachineKind, machine_kinds
 from weft.fabrics.topology import closed_form
 from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
 from weft.routing import route
@@ -52,6 +55,7 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
         ("cables", f"{fabric.num_cables:,}"),
         ("rates", rates_text(fabric)),
     ]
+    rows[2:2] = _machine_rows(fabric.whole)
     others = fabric.whole.num_hosts - fabric.num_hosts
     if others:
         rows.append(("hosts that are not judged", f"{others:,}"))
@@ -75,6 +79,30 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
         rows.append(("complete fat tree", f"no: {error.reason}"))
     rows.extend(fault_rows(faults(fabric) if found is None else found))
     return rows
+
+
+def _machine_rows(fabric: Fabric) -> list[tuple[str, str]]:
+    """Return rows on machines and roles, if there are machines with several adapters, or roles."""
+    if len(fabric.machines) == fabric.num_hosts and not fabric.assigned:
+        return []
+    kinds = {name: kind for kind in machine_kinds(fabric) for name in kind.machines}
+    lines = Counter(
+        _kind_text(kinds[name]) if name in kinds else f"of {count_text(len(hosts), 'adapter')}"
+        for name, hosts in fabric.machines.items()
+    )
+    roles = Counter(fabric.roles[hosts[0]] for hosts in fabric.machines.values())
+    return [
+        ("machines", "\n".join(
+            f"{count_text(count, 'machine')} {text}" for text, count in lines.most_common()
+        )),
+        ("roles", ", ".join(f"{count:,} {role}" for role, count in roles.most_common())),
+    ]  # fmt: skip
+
+
+def _kind_text(kind: MachineKind) -> str:
+    rails = len(kind.rails)
+    how = f"rail-optimised, {rails} rails" if rails > 1 else "not rail-optimised"
+    return f"of {kind.adapters} adapters, {how}"
 
 
 def _switches(count: int, ports: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -21,8 +22,13 @@ from weft.advice.irregular import (
     uneven_uplinks,
 )
 from weft.core.columns import Column, frame
+from weft.core.counts import count_text
+from weft.core.errors import InputError
 from weft.core.severity import Severity
+from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.fabrics.formats.hostlist import compress
+from weft.fabrics.rails import machine_kinds
 
 #: Number of lines on each kind of fault that are printed; the others are only counted.
 NAMED = 6
@@ -33,7 +39,15 @@ _HEADINGS = {
     "degraded cable": "degraded cables",
     "missing cable": "missing cables",
     "uneven uplinks": "leaf switches with uneven uplinks",
+    "absent leaf switch": "absent leaf switches",
+    "missing adapter": "machines without some adapters",
+    "swapped adapters": "machines with adapters on other rails",
+    "unnamed adapters": "adapters without a host name",
 }
+#: Labels of adapters that name no host: GUIDs, and what firmware and drivers write.
+_UNNAMED = re.compile(
+    r"|H-[0-9a-f]{16}|(?:localhost|MT\d+|\S*ConnectX\S*|\S*InfiniHost\S*)(?!\S).*", re.ASCII
+)
 
 #: Columns of the table of faults, one row each.
 FAULT_COLUMNS = {
@@ -80,6 +94,10 @@ def faults(fabric: Fabric) -> list[Fault]:
       switch has at least as many uplinks as its peers, or at most half as many (and at least two
       fewer), its uplinks are uneven instead. The ports of a missing cable are known if most of the
       other switches of this level use the same port, and it is free.
+    - Machines deviate from their kind, see `weft.fabrics.rails`: a leaf switch of one rail is
+      absent (all machines at some other leaf switches lack the same adapter), machines have fewer
+      adapters, or adapters are at leaf switches of other rails.
+    - An adapter has no name if its label is its GUID or what firmware and drivers write.
     - Uplinks of a leaf switch with hosts are uneven if they are fewer, lead to fewer switches, or
       have a lower total rate than those of most such switches, unless missing or degraded cables
       explain this.
@@ -114,6 +132,7 @@ def faults(fabric: Fabric) -> list[Fault]:
                     str(of), f"{names[a]} -- {names[b]}: {has} of {of}",
                 )
             )  # fmt: skip
+    found += _machine_faults(fabric.whole)
     if level is None:
         return found
     explained = {a for a, *_ in missing}
@@ -130,6 +149,47 @@ def faults(fabric: Fabric) -> list[Fault]:
                 )
             )  # fmt: skip
     return found
+
+
+def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
+    for kind in machine_kinds(fabric):
+        usual = count_text(kind.adapters, "adapter")
+        for leaf in kind.absent:
+            machines = count_text(len(leaf.machines), "machine")
+            yield Fault(
+                "absent leaf switch", "error", leaf.machines[0], None, None, None,
+                f"no {leaf.port}", leaf.port,
+                f"{machines} ({names_text(leaf.machines)}) have no {leaf.port}: all that are at "
+                f"{names_text(leaf.leaves)}",
+            )  # fmt: skip
+        for name, (ours, ports) in kind.lacking.items():
+            without = f", without {few(ports)}" if ports else ""
+            yield Fault(
+                "missing adapter", "warning", name, None, None, None, count_text(ours, "adapter"),
+                usual, f"{name}: {ours} of {usual}{without}",
+            )  # fmt: skip
+        for swap in kind.swaps:
+            places = [" at ".join(each) for each in zip(swap.ports, swap.leaves, strict=True)]
+            how = "have each other's rail" if swap.mutual else "on another rail"
+            yield Fault(
+                "swapped adapters", "warning", swap.machine, None, None, None, few(places),
+                "the rail of the other machines", f"{swap.machine}: {few(places)}: {how}",
+            )  # fmt: skip
+    unnamed = [name for name in fabric.host_names if _UNNAMED.fullmatch(name)]
+    if unnamed:
+        yield Fault(
+            "unnamed adapters", "note", unnamed[0], None, None, None,
+            count_text(len(unnamed), "adapter"), "a host name",
+            f"{count_text(len(unnamed), 'adapter')}: {few(unnamed)}",
+        )  # fmt: skip
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return names as a host list if they can be one, else the first few."""
+    try:
+        return compress(names)
+    except InputError:
+        return few(names)
 
 
 def fault_table(found: Sequence[Fault]) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from weft.core.words import few, unquoted
 from weft.fabrics import variants
 from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
-from weft.fabrics.machines import first_adapters, machines_by_name, ordinals
+from weft.fabrics.machines import first_adapters, host_parts, machines_by_name, ordinals
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
 from weft.fabrics.roles import roles_of
 
@@ -157,9 +157,18 @@ class Fabric(FabricArrays):
         return {int(guid): node for node, guid in enumerate(self.node_guid)}
 
     @cached_property
+    def _host_parts(self) -> list[tuple[str, str] | None]:
+        return host_parts(self)
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """Device that the name of each host gives, such as ``mlx5_0``; empty if it gives none."""
+        return tuple(parts[1] if parts else "" for parts in self._host_parts)
+
+    @cached_property
     def machine(self) -> NDArray[np.int64]:
         """int64 [nodes]: first adapter of a host's machine; for any other node, the node itself."""
-        return read_only(first_adapters(self))
+        return read_only(first_adapters(self, self._host_parts))
 
     @cached_property
     def machine_of_host(self) -> NDArray[np.int64]:
@@ -169,7 +178,7 @@ class Fabric(FabricArrays):
     @cached_property
     def ordinal_of_host(self) -> NDArray[np.int64]:
         """int64 [hosts]: index of each host in its machine, in the order of the devices."""
-        return read_only(ordinals(self, self.machine_of_host))
+        return read_only(ordinals(self._host_parts, self.machine_of_host))
 
     @cached_property
     def adapters_of_host(self) -> NDArray[np.int64]:
@@ -191,7 +200,7 @@ class Fabric(FabricArrays):
     @cached_property
     def machines(self) -> Mapping[str, list[int]]:
         """Host numbers by machine name, in the order of devices; each adapter is one host."""
-        return machines_by_name(self, self.machine)
+        return machines_by_name(self, self._host_parts, self.machine, self.ordinal_of_host)
 
     @cached_property
     def roles(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,12 @@ _ADAPTER = re.compile(
     re.ASCII,
 )
 
+#: The same with both in one word (``node1-ib0``), which other names may also look like.
+_ONE_WORD = re.compile(
+    r"([^\s]*[^\s._:-])[._:-]((?:ib|hca|hfi|opa|hsn|roce)-?\d{1,4}|(?:mlx\d|hfi1)_\d{1,4})",
+    re.ASCII,
+)
+
 
 def adapter_parts(description: str) -> tuple[str, str] | None:
     """Return host and device of a description such as ``node001 HCA-1``, or None."""
@@ -33,29 +40,52 @@ def host_part(description: str) -> str:
     return parts[0] if parts else description
 
 
-def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
+def host_parts(fabric: FabricArrays) -> list[tuple[str, str] | None]:
+    """Return host and device that the label, or else the description, of each host names.
+
+    Names of one word (``node1-ib0``) count if several begin with the same host name, have different
+    devices, and no host has the host name as its label.
+    """
+    found: list[tuple[str, str] | None] = []
+    words: dict[str, list[tuple[int, str]]] = {}
+    for host, node in enumerate(fabric.host_nodes.tolist()):
+        texts = (fabric.node_names[node].strip(), fabric.descriptions[node].strip())
+        found.append(next(filter(None, map(adapter_parts, texts)), None))
+        one = None if found[-1] else next(filter(None, map(_ONE_WORD.fullmatch, texts)), None)
+        if one:
+            words.setdefault(one[1], []).append((host, one[2]))
+    names = {*fabric.host_names, *(parts[0] for parts in found if parts)}
+    for name, adapters in words.items():
+        if len({device for _, device in adapters}) == len(adapters) > 1 and name not in names:
+            for host, device in adapters:
+                found[host] = (name, device)
+    return found
+
+
+def first_adapters(
+    fabric: FabricArrays, parts: Sequence[tuple[str, str] | None]
+) -> NDArray[np.int64]:
     """Return int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
 
-    A table of machines comes first. Otherwise adapters are in one machine if they have the same
-    system image GUID, or if their labels (or, if a label names no device, their descriptions) name
-    the same host and different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If a host name occurs
-    twice with the same device, several hosts have this name (``localhost``, for example), and it
-    does not join adapters.
+    `parts` [hosts]: from `host_parts`. A table of machines comes first. Otherwise adapters are in
+    one machine if they have the same system image GUID, or if their names are of the same host and
+    different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If a host name occurs twice with the
+    same device, several hosts have this name (``localhost``, for example), and it does not join
+    adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
     named = {machine for machine, _ in fabric.assigned}
-    for node in fabric.host_nodes.tolist():
-        parts = _parts(fabric, node)
-        machine = _assigned(fabric, node) or (parts[0] if parts and parts[0] in named else "")
+    for node, its in zip(fabric.host_nodes.tolist(), parts, strict=True):
+        machine = _assigned(fabric, node) or (its[0] if its and its[0] in named else "")
         if machine:
             keys.setdefault((machine,), []).append(node)
             continue
         if fabric.system_guid[node]:
             keys.setdefault(int(fabric.system_guid[node]), []).append(node)
-        if parts:
-            keys.setdefault(parts[0], []).append(node)
-            devices.setdefault(parts[0], set()).add(parts[1])
+        if its:
+            keys.setdefault(its[0], []).append(node)
+            devices.setdefault(its[0], set()).add(its[1])
     joined = [nodes for key, nodes in keys.items() if len(devices.get(key, nodes)) == len(nodes)]
     tail = np.array([nodes[0] for nodes in joined for _ in nodes], dtype=np.int64)
     head = np.array([node for nodes in joined for node in nodes], dtype=np.int64)
@@ -67,13 +97,15 @@ def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
     return adapters
 
 
-def ordinals(fabric: FabricArrays, machine: NDArray[np.int64]) -> NDArray[np.int64]:
+def ordinals(
+    parts: Sequence[tuple[str, str] | None], machine: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return int64 [hosts]: index of each adapter in its machine; `machine`: first adapter [hosts].
 
     Adapters are ordered by the names of their devices (``mlx5_9`` before ``mlx5_10``), then by
     host number.
     """
-    devices = [(_parts(fabric, node) or ("", ""))[1] for node in fabric.host_nodes.tolist()]
+    devices = [its[1] if its else "" for its in parts]
     number = {text: at for at, text in enumerate(sorted(set(devices), key=natural_key))}
     order = np.lexsort((np.array([number[text] for text in devices], dtype=np.int64), machine))
     _, first = np.unique(machine[order], return_index=True)
@@ -82,20 +114,25 @@ def ordinals(fabric: FabricArrays, machine: NDArray[np.int64]) -> NDArray[np.int
     return index
 
 
-def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[str, list[int]]:
-    """Return the host numbers of each machine by `ordinals`; `machine` is from `first_adapters`.
+def machines_by_name(
+    fabric: FabricArrays,
+    parts: Sequence[tuple[str, str] | None],
+    machine: NDArray[np.int64],
+    ordinal: NDArray[np.int64],
+) -> dict[str, list[int]]:
+    """Return the host numbers of each machine; the arguments are from the functions above.
 
-    The name of a machine is the host name in the label of its first adapter, or else in the
-    description. If neither has a host name, or two machines have the same one, the machine's name
-    is the label of its first adapter.
+    The name of a machine is that of the table, or the host name of its first adapter. If there is
+    none, or two machines have the same one, it is the label of its first adapter.
     """
     groups: dict[int, list[int]] = {}
     of_host = machine[fabric.host_nodes]
-    for host in np.lexsort((ordinals(fabric, of_host), of_host)).tolist():
+    for host in np.lexsort((ordinal, of_host)).tolist():
         groups.setdefault(int(of_host[host]), []).append(host)
-    names = {
-        first: _assigned(fabric, first) or (_parts(fabric, first) or ("",))[0] for first in groups
-    }
+    names = {}
+    for first in groups:
+        its = parts[first - fabric.num_switches]
+        names[first] = _assigned(fabric, first) or (its[0] if its else "")
     count = Counter(names.values())
     return {
         names[first]
@@ -107,8 +144,3 @@ def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[s
 
 def _assigned(fabric: FabricArrays, node: int) -> str:
     return fabric.assigned[node][0] if fabric.assigned else ""
-
-
-def _parts(fabric: FabricArrays, node: int) -> tuple[str, str] | None:
-    texts = (fabric.node_names[node], fabric.descriptions[node])
-    return next(filter(None, (adapter_parts(text.strip()) for text in texts)), None)
