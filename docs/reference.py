@@ -217,6 +217,7 @@ def commands_page() -> str:
 _SOURCES = {
     "weft.advice": "weft compare",
     "weft.advice.io_nodes": "weft place-io",
+    "weft.advice.plan_check": "weft check",
     "weft.cli.sweep": "weft sweep",
     "weft.cli.topologies": "weft topologies",
     "weft.sim.flow.contention": "Contention model",

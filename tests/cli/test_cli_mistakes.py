@@ -84,7 +84,7 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
         needed = ("log",)
     if words[0] == "place-io":
         needed = ("--io-nodes", "2")
-    fabric = () if words[0] == "topologies" else ("nothing",)
+    fabric = {"topologies": (), "check": ("nothing", "nothing")}.get(words[0], ("nothing",))
     for name, kind in numbers.items():
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if kind != "number" else ())):
             hosts = ("--hosts", "8") if words[0] == "topologies" and name != "--hosts" else ()

@@ -24,6 +24,7 @@ FILES = [
     (("convert", TREE), "--output", ".dot"),
     (("convert", TREE), "-o", ".dot"),
     (("convert", "barrier", "--ranks", "4"), "-o", ".goal"),
+    (("check", TREE, TREE), "--out", ".csv"),
     (("cost", TREE), "--cables", ".csv"),
     (("place-io", TREE, "--io-nodes", "2"), "--table", ".csv"),
     (("keys", TREE, "--workload", "barrier"), "--out", ".keys"),

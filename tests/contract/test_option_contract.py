@@ -54,6 +54,7 @@ NOT_OF_SIMULATE = (
 )
 #: Commands that read a fabric and accept faults.
 OF_FABRICS = (
+    "check",
     "compare",
     "convert",
     "cost",

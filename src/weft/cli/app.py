@@ -42,6 +42,10 @@ SUMMARY = "Build, route, check and compare HPC and data-centre interconnects."
 #: Name -> module and function of the command (imported when it runs) and first line of its help.
 #: The same pairs are entry points of the group ``weft.commands``, for names that are free.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "check": (
+        "weft.cli.check:check_command",
+        "Compare a cable plan with the fabric that was found, and list what to do, rack by rack.",
+    ),
     "compare": (
         "weft.cli.compare:compare_command",
         "Route a fabric with every engine that fits, validate the routes and compare the loads.",

@@ -269,7 +269,7 @@ ALL = tuple(name for name in PARTS if name != "routes")
 _LEVELS = ("packets", "flits", "routes", "flows")
 #: Command -> names of its parts; all for commands that are not listed.
 NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("completion", "cost", "doctor", "list", "report"), ()),
+    **dict.fromkeys(("check", "completion", "cost", "doctor", "list", "report"), ()),
     **dict.fromkeys(("info", "route"), ("routes", "rare")),
     **dict.fromkeys(("convert", "trace"), ("programs",)),
     "calibrate": ("contention",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -36,8 +37,11 @@ _MAGIC = {
 _read: WeakSet[TextIO] = WeakSet()
 
 
-def read_text(path: str | Path) -> str:
-    """Return the contents of a text file or pipe, or of standard input if the path is ``-``."""
+def read_text(path: str | Path, *, utf16: bool = False) -> str:
+    """Return the contents of a text file or pipe, or of standard input if the path is ``-``.
+
+    `utf16`: accept UTF-16 with a byte order mark, which spreadsheets export, as well as UTF-8.
+    """
     try:
         if str(path) in STANDARD_INPUT:
             data = _standard_input()
@@ -56,6 +60,9 @@ def read_text(path: str | Path) -> str:
         raise InputError("is empty", file=path)
     if what := next((what for magic, what in _MAGIC.items() if data.startswith(magic)), ""):
         raise InputError(f"is {what}", file=path)
+    if utf16 and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        with contextlib.suppress(UnicodeDecodeError):
+            data = data.decode("utf-16").encode()
     if b"\0" in data:
         raise InputError("is a binary file; expected text in UTF-8", file=path)
     try:

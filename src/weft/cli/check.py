@@ -1,0 +1,136 @@
+"""`weft check`: a cable plan, or an earlier reading, against the fabric that was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from weft.advice.plan_check.cabling import Cabling, cabling_of_fabric, cabling_of_plan
+from weft.advice.plan_check.check import PlanCheck, check
+from weft.cli.common import (
+    NO_OPTIONS,
+    TABLES,
+    FabricArgument,
+    FabricOptions,
+    check_files,
+    console,
+)
+from weft.cli.option_types import FIRST, OUTPUT, File, Pair
+from weft.cli.output import emit
+from weft.core.columns import write_table
+from weft.core.counts import count_text
+from weft.core.errors import STANDARD_INPUT, InputError
+from weft.core.files import is_source, read_text
+from weft.core.severity import FailOn, fails
+from weft.fabrics.formats import reader
+from weft.fabrics.formats.cable_plan import is_plan, parse_columns, read_plan
+from weft.fabrics.load import fabric as load_fabric
+
+_SHEETS = (".csv", ".tsv", ".ndt")
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
+
+
+def check_command(
+    plan: Annotated[
+        str,
+        Parameter(
+            help="A list of cables (CSV), a fabric's file, such as an earlier one, or a spec."
+        ),
+    ],
+    found: FabricArgument,
+    /,
+    *,
+    columns: Annotated[
+        Pair | None,
+        FIRST(
+            help="Headers of the plan's columns, as in 'from_node=Device A,from_port=Port A,"
+            "to_node=Device B,to_port=Port B'.",
+            name="--columns",
+        ),
+    ] = None,
+    out: Annotated[
+        File | None,
+        FIRST(help="Write the differences, one row per cable, to this .csv or .parquet file."),
+    ] = None,
+    options: FabricOptions = NO_OPTIONS,
+    fail_on: Annotated[
+        FailOn,
+        OUTPUT(help="Least severity that gives exit status 1: error, warning, note, or never."),
+    ] = "warning",
+) -> int:
+    """Compare a cable plan with the fabric that was found, and list what to do, rack by rack.
+
+    A plan is a CSV file with named columns, such as the list of `weft cost` or UFM's NDT. Two
+    readings of one fabric are compared by GUID. The exit status is 0 if nothing differs.
+
+    Example: `weft check plan.csv cluster.ibnetdiscover --out work.csv`
+    """
+    check_files(("--out", out, TABLES))
+    there = cabling_of_fabric(options.load(found))
+    result = check(_planned(plan, columns, options), there)
+    table = result.table()
+    emit(
+        plan=result.plan, found=result.found, readings=result.readings,
+        planned_cables=result.planned_cables, found_cables=result.found_cables,
+        same_cables=result.same_cables, notes=result.notes, differences=table,
+    )  # fmt: skip
+    _print(result)
+    if out is not None:
+        write_table(table, out)
+    return int(fails((each.severity for each in result.differences), fail_on))
+
+
+def _planned(plan: str, columns: str | None, options: FabricOptions) -> Cabling:
+    """Return the cabling of a plan: a list of cables, or else a fabric."""
+    named = parse_columns(columns) if columns is not None else {}
+    path = Path(plan)
+    if path.suffix.lower() in _WORKBOOKS and path.is_file():
+        raise InputError("is a workbook; export its sheet as CSV", file=plan)
+    if named or (is_source(plan) and not path.is_dir()):
+        text = read_text(plan, utf16=True)
+        sheet = path.suffix.lower() in _SHEETS or plan in STANDARD_INPUT
+        known = any(entry.facts["sniff"](text) for entry in reader)
+        if named or is_plan(text) or (sheet and not known):
+            return cabling_of_plan(read_plan(text, plan, named))
+    names = getattr(options, "names", None) if is_source(plan) else None
+    return cabling_of_fabric(load_fabric(plan, names=names))
+
+
+def _print(result: PlanCheck) -> None:
+    out = console()
+    sides = ("before", "now") if result.readings else ("planned", "found")
+    count = Counter(each.kind for each in result.differences)
+    out.print(
+        escape(
+            f"{result.plan}: {count_text(result.planned_cables, 'cable')} {sides[0]}; "
+            f"{result.found}: {result.found_cables:,} {sides[1]}; {result.same_cables:,} the same"
+        ),
+        soft_wrap=True,
+    )
+    for note in result.notes:
+        out.print(escape(f"note: {note}"), soft_wrap=True)
+    if not count:
+        out.print("no difference")
+        return
+    out.print("; ".join(f"{number:,} × {kind}" for kind, number in count.most_common()))
+    screen = Table(box=box.SIMPLE_HEAD)
+    racks = any(each.rack for each in result.differences)
+    for head in [
+        "",
+        *["rack"] * racks,
+        "port",
+        "difference",
+        "text" if result.readings else "to do",
+    ]:
+        screen.add_column(head, justify="left" if head else "right", overflow="fold")
+    for number, each in enumerate(result.differences, 1):
+        what = each.text if result.readings else each.action
+        cells = [str(number), *[each.rack] * racks, each.place, each.kind, what]
+        screen.add_row(*map(escape, cells))
+    out.print(screen)
