@@ -29,7 +29,8 @@ _END = (
 _LINE = re.compile(
     _END + " " + _END + r" PHY=(\S+) LOG=(\S+)(?: SPD=(\S+))?\s*", re.ASCII | re.IGNORECASE
 )
-_SPEED = {
+#: Column SPD of ibdiagnet2 and OpenSM -> speed.
+SPEEDS = {
     "2.5": "SDR", "5": "DDR", "10": "QDR", "FDR10": "FDR10", "14": "FDR", "25": "EDR",
     "50": "HDR", "100": "NDR", "200": "XDR",
 }  # fmt: skip
@@ -75,7 +76,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
                 int(near[9], 16),
                 _id(far),
                 int(far[9], 16),
-                net.rate(f"{width}{_SPEED.get(speed, '?')}", line),
+                net.rate(f"{width}{SPEEDS.get(speed, '?')}", line),
                 -1 if switch else int(near[8], 16),
                 0,
                 None if switch else int(near[4], 16),

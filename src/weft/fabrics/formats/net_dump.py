@@ -1,0 +1,246 @@
+"""Readers of ibdiagnet2's tables of ports: ``.net_dump``, one per switch, and ``.net_dump_ext``.
+
+A table has a heading that names its columns, and fields between colons. ``net_dump`` states the
+other end of each cable by the label at the front of the device, such as ``1/5/1``, not by port
+number; ``net_dump_ext`` states no other ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from weft.core.counts import count_text
+from weft.core.errors import InputError
+from weft.core.words import few
+from weft.fabrics import DEFAULT_RATE, NodeKind
+from weft.fabrics.formats.format_registry import reader, warn
+from weft.fabrics.formats.labels import guid_id
+from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord, Rate
+from weft.fabrics.formats.records import kind_of, shown
+from weft.fabrics.formats.subnet_list import SPEEDS
+
+_SWITCH = re.compile(r'"(?P<name>.{0,255})", [^,]{1,40}, 0x(?P<guid>[0-9a-fA-F]{1,16}), LID (\d+)')
+#: Headings, in lower case and without the spaces.
+_HEAD, _HEAD_EXT = "#:ib#:", "ty:#:"
+_COLUMNS = ("ib#", "sta", "lwa", "lsa", "neighborguid", "n#", "nlid", "neighbordescription")
+_COLUMNS_EXT = ("ty", "guid", "lid", "lwa", "lsa", "nodedesc")
+_GUID = re.compile(r"0x([0-9a-fA-F]{1,16})")
+#: Type of a node in ``net_dump_ext`` -> in other formats.
+_TYPES = {"SW": "Switch", "CA": "Ca", "HCA": "Ca", "RT": "Rt", "RTR": "Rt"}
+
+
+def _squeezed(line: str) -> str:
+    return re.sub(r"\s+", "", line).lower()
+
+
+def _starts(text: str, start: str) -> bool:
+    lines = (line for line in text[:100_000].split("\n") if line.strip())
+    return any(_squeezed(line).startswith(start) for line in lines if ":" in line)
+
+
+def is_net_dump(text: str) -> bool:
+    """Return whether a text has the heading of a table of a switch's ports."""
+    return _starts(text, _HEAD)
+
+
+def is_net_dump_ext(text: str) -> bool:
+    """Return whether a text has the heading of a table of all ports."""
+    return _starts(text, _HEAD_EXT)
+
+
+@dataclass
+class TableLine:
+    """One line of a table, with the text of each column by its name in lower case."""
+
+    file: str
+    number: int
+    fields: dict[str, str]
+    #: Name, GUID and LID of the switch of the table, of ``net_dump``.
+    switch: tuple[str, int, int] = ("", 0, 0)
+
+    def __getitem__(self, column: str) -> str:
+        value = self.fields[column]
+        return "" if value in ("N/A", "NA") else value
+
+    def guid(self, column: str) -> int:
+        """Return a GUID."""
+        match = _GUID.fullmatch(self[column])
+        if match is None:
+            self.fail(f"expected a GUID of hexadecimal digits, found {shown(self[column])}")
+        return int(match[1], 16)
+
+    def integer(self, column: str) -> int:
+        """Return the number with which a field begins, as in ``10 (0xa)``."""
+        match = re.match(r"\d{1,5}(?!\d)", self[column])
+        if match is None:
+            self.fail(f"expected a number in column {column}, found {shown(self[column])}")
+        return int(match[0])
+
+    def rate(self, net: Netlist) -> Rate:
+        """Return the rate of a link."""
+        speed = SPEEDS.get(self["lsa"].upper(), "?")
+        return net.rate(f"{self['lwa'].lower() or '?'}{speed}", self.number)
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse the line."""
+        raise InputError(message, file=self.file, line=self.number)
+
+
+def table_lines(text: str, file: str, head: str, columns: tuple[str, ...]) -> Iterator[TableLine]:
+    """Iterate over the lines of all tables whose heading begins with `head`."""
+    names: list[str] = []
+    switch = ("", 0, 0)
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith('"') and (match := _SWITCH.fullmatch(line.strip())):
+            switch, names = (match["name"], int(match["guid"], 16), int(match[3])), []
+        elif ":" in line and _squeezed(line).startswith(head):
+            names = [_squeezed(name) for name in line.split(":")]
+            if missing := [column for column in columns if column not in names]:
+                raise InputError(f"the table has no column {missing[0]!r}", file=file, line=number)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            fields = [part.strip() for part in line.split(":", max(len(names) - 1, 0))]
+            if not names or len(fields) != len(names):
+                raise InputError(
+                    f"expected {len(names) or 'a heading with'} fields of a table of ports, found "
+                    f"{shown(line.strip())}", file=file, line=number,
+                )  # fmt: skip
+            yield TableLine(file, number, dict(zip(names, fields, strict=True)), switch)
+
+
+@reader("net-dump", suffixes=(".net_dump",), sniff=is_net_dump)
+def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
+    """ibdiagnet2.net_dump: the ports of all switches, and the other ends of their cables.
+
+    Parameters
+    ----------
+    text, file
+        Contents of the file and its name.
+    rate
+        Rate of cables whose lines do not state one, or the half of it that they lack.
+
+    Raises
+    ------
+    InputError
+        If a line is invalid or contradicts another; the message names file and line.
+    """
+    found = _Tables(Netlist(file, rate))
+    for line in table_lines(text, file, _HEAD, _COLUMNS):
+        found.add(line)
+    return found.netlist()
+
+
+@dataclass
+class _Tables:
+    net: Netlist
+    lines: list[TableLine] = field(default_factory=list)
+    #: (GUID of a switch, label of a port at its front) -> number of the port.
+    port: dict[tuple[int, str], int] = field(default_factory=dict)
+    #: GUID -> most ports that a line names.
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def add(self, line: TableLine) -> None:
+        guid, number = line.switch[1], line.integer("ib#")
+        if not guid:
+            line.fail("the table does not begin with the name and GUID of a switch")
+        if self.port.setdefault((guid, line["#"]), number) != number:
+            line.fail(f"two ports have the label {line['#']}")
+        self.ports[guid] = max(self.ports.get(guid, 0), number)
+        self.lines.append(line)
+
+    def netlist(self) -> Netlist:
+        net = self.net
+        own = dict.fromkeys(self.ports)
+        cabled = [line for line in self.lines if line["neighborguid"]]
+        nodes = {line.switch[1]: ("Switch", *line.switch, line) for line in self.lines[::-1]}
+        lost = []
+        ends = []
+        for line in cabled:
+            far = line.guid("neighborguid")
+            port = self.port.get((far, line["n#"])) if far in own else _plain(line["n#"])
+            if port is None:
+                lost.append(f"port {line['n#']!r} of {line['neighbordescription']}")
+                continue
+            ends.append((line, far, port))
+            if far not in own:
+                self.ports[far] = max(self.ports.get(far, 0), port)
+                nodes.setdefault(far, ("Ca", line["neighbordescription"].strip('"'), far, 0, line))
+        at_guid = {}
+        for guid in sorted(nodes, key=lambda guid: nodes[guid][4].number):
+            kind, name, _, lid, line = nodes[guid]
+            at_guid[guid] = len(net.nodes)
+            what = kind_of(kind, name, 0, 0)
+            net.add_node(
+                NodeRecord(
+                    line.number, what, self.ports[guid], guid_id(what, guid), guid, name,
+                    lid if kind == "Switch" else -1,
+                )
+            )  # fmt: skip
+        for line, far, port in ends:
+            net.ports.append(
+                PortRecord(
+                    line.number, at_guid[line.switch[1]], line.integer("ib#"),
+                    net.nodes[at_guid[far]].id, port, line.rate(net),
+                    peer_lid=line.integer("nlid") if line["nlid"] else -1,
+                )
+            )  # fmt: skip
+        net.mirror()
+        if lost:
+            warn(
+                net.file,
+                f"{count_text(len(lost), 'cable')} to ports whose number the file does not tell: "
+                f"{few(lost)}",
+                kind="unknown ports", items=tuple(lost), severity="warning", lost=len(lost),
+            )  # fmt: skip
+        return net
+
+
+def _plain(label: str) -> int | None:
+    """Return the number of an adapter's port from its label."""
+    return int(label) if re.fullmatch(r"\d{1,3}", label) else None
+
+
+@reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=is_net_dump_ext)
+def read_net_dump_ext(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
+    """ibdiagnet2.net_dump_ext: rates, LIDs and names of all ports; cables come from other files.
+
+    Parameters
+    ----------
+    text, file
+        Contents of the file and its name.
+    rate
+        Rate of cables whose lines do not state one, or the half of it that they lack.
+
+    Raises
+    ------
+    InputError
+        If a line is invalid; the message names file and line.
+    """
+    net = Netlist(file, rate, whole=False)
+    at_guid: dict[int, int] = {}
+    for line in table_lines(text, file, _HEAD_EXT, _COLUMNS_EXT):
+        guid, kind = line.guid("guid"), line["ty"].upper()
+        if kind not in _TYPES:
+            line.fail(f"{shown(line['ty'])} is not a type of node; expected SW, CA or RTR")
+        lid = net.lid(line.integer("lid") if line["lid"] else -1, 0, line.number)
+        name = line["nodedesc"].strip('"')
+        what = kind_of(_TYPES[kind], name, 0, 0)
+        switch = what == NodeKind.SWITCH
+        if guid not in at_guid:
+            at_guid[guid] = len(net.nodes)
+            router = _TYPES[kind] == "Rt"
+            net.add_node(
+                NodeRecord(
+                    line.number, what, 0, guid_id(what, guid, router), guid, name,
+                    lid if switch else -1,
+                )
+            )  # fmt: skip
+        number = line.integer("ib#" if "ib#" in line.fields else "#ib")
+        net.ports.append(
+            PortRecord(
+                line.number, at_guid[guid], number, rate=line.rate(net), lid=-1 if switch else lid
+            )
+        )
+    return net
