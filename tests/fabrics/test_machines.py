@@ -252,3 +252,27 @@ def test_fabrics_of_one_adapter_a_machine_have_no_groups() -> None:
     assert fabric.machine_of_host.tolist() == fabric.host_nodes.tolist()
     assert set(fabric.roles) == {"unknown"}
     assert place(fabric, 6, ranks_per_host=2).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+# -- I/O nodes -------------------------------------------------------------------------------------
+
+
+def test_io_nodes_are_machines_without_a_subnet_manager() -> None:
+    fabric = rail_fabric(machines=6, adapters=2, per_group=3)
+    names = {
+        int(fabric.node_guid[fabric.num_switches + host]): name.replace("gpu00", "opensm1")
+        for host, name in enumerate(fabric.host_names)
+    }
+    fabric = fabric.renamed(names)
+    placed = weft.place_io(fabric, 2, confirm="flow", compute=2, moves=20)
+    machines = {"gpu01", "gpu02", "gpu03", "gpu04", "gpu05"}
+    for each in placed.candidates:
+        io, compute, clients = (each.hosts(role) for role in ("io", "compute", "clients"))
+        assert len(io) == len(compute) == 2
+        assert sorted([*io, *compute, *clients]) == sorted(machines), each.name
+        # Each takes part with all its adapters.
+        assert len(each.loads.site.io) == len(each.loads.site.compute) == 4
+    with pytest.raises(InputError, match="has 5 with a cable and without a subnet manager"):
+        weft.place_io(fabric, 3, compute=3)
+    given = weft.place_io(fabric, "opensm1", confirm="flow", compute=2)
+    assert given.io_nodes == ["opensm1"]

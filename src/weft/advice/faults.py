@@ -23,11 +23,10 @@ from weft.advice.irregular import (
 )
 from weft.core.columns import Column, frame
 from weft.core.counts import count_text
-from weft.core.errors import InputError
 from weft.core.severity import Severity
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.hostlist import compress
+from weft.fabrics.formats.hostlist import host_list
 from weft.fabrics.rails import machine_kinds
 
 #: Number of lines on each kind of fault that are printed; the others are only counted.
@@ -159,8 +158,8 @@ def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
             yield Fault(
                 "absent leaf switch", "error", leaf.machines[0], None, None, None,
                 f"no {leaf.port}", leaf.port,
-                f"{machines} ({names_text(leaf.machines)}) have no {leaf.port}: all that are at "
-                f"{names_text(leaf.leaves)}",
+                f"{machines} ({host_list(leaf.machines)}) have no {leaf.port}: all that are at "
+                f"{host_list(leaf.leaves)}",
             )  # fmt: skip
         for name, (ours, ports) in kind.lacking.items():
             without = f", without {few(ports)}" if ports else ""
@@ -182,14 +181,6 @@ def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
             count_text(len(unnamed), "adapter"), "a host name",
             f"{count_text(len(unnamed), 'adapter')}: {few(unnamed)}",
         )  # fmt: skip
-
-
-def names_text(names: Sequence[str]) -> str:
-    """Return names as a host list if they can be one, else the first few."""
-    try:
-        return compress(names)
-    except InputError:
-        return few(names)
 
 
 def fault_table(found: Sequence[Fault]) -> pl.DataFrame:

@@ -203,6 +203,15 @@ class Fabric(FabricArrays):
         return machines_by_name(self, self._host_parts, self.machine, self.ordinal_of_host)
 
     @cached_property
+    def machine_names(self) -> tuple[str, ...]:
+        """Name of each host's machine if that has several adapters, else the label of the host."""
+        names = list(self.host_names)
+        for name, hosts in self.machines.items():
+            for host in hosts if len(hosts) > 1 else ():
+                names[host] = name
+        return tuple(names)
+
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """Role of each host, one of `weft.fabrics.roles.ROLES`; equal within a machine.
 

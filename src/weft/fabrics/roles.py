@@ -11,6 +11,9 @@ from weft.core.registry import did_you_mean
 #: All roles.
 ROLES = ("compute", "storage", "management", "gateway", "subnet-manager", "unknown")
 
+#: Roles of machines on which jobs may run.
+COMPUTING = ("compute", "unknown")
+
 #: Role -> words that give a name this role; the first role that matches counts.
 ROLE_WORDS = {
     "subnet-manager": ("sm", "opensm", "ufm"),

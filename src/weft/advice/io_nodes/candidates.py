@@ -78,6 +78,6 @@ class Candidate:
         return first if second == ALL else f"{first} with the compute job {second}"
 
     def hosts(self, role: str = "io") -> list[str]:
-        """Return the names of the hosts of a role: ``io``, ``clients`` or ``compute``."""
-        names = self.loads.fabric.host_names
-        return [names[host] for host in getattr(self.loads.site, role)]
+        """Return the names of the machines of a role: ``io``, ``clients`` or ``compute``."""
+        names = self.loads.fabric.machine_names
+        return list(dict.fromkeys(names[host] for host in getattr(self.loads.site, role)))

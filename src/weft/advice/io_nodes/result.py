@@ -12,11 +12,10 @@ from weft.advice.io_nodes.candidates import ALL, Candidate
 from weft.advice.io_nodes.loads import Direction, host_links
 from weft.advice.io_nodes.settings import CLUSTERED, IoSettings
 from weft.core.columns import Column, frame
-from weft.core.errors import InputError
 from weft.core.html import html_table
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.hostlist import compress
+from weft.fabrics.formats.hostlist import host_list
 
 #: Columns of `IoPlacement.table`, one row per candidate.
 CANDIDATE_COLUMNS: Mapping[str, Column] = {
@@ -266,11 +265,3 @@ def gbps(value: float) -> str:
 
 def _are(number: int) -> str:
     return "are" if number > 1 else "is"
-
-
-def host_list(names: list[str]) -> str:
-    """Return names as a Slurm host list, or with commas if a host list cannot hold them."""
-    try:
-        return compress(names)
-    except InputError:
-        return ", ".join(names)

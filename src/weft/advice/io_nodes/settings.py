@@ -61,7 +61,7 @@ class IoSettings(Settings):
     ----------
     io_nodes
         Number of I/O nodes to place, or their hosts, such as ``io[1-4]``; then only the jobs are
-        placed.
+        placed. Numbers count machines, which take part with all their adapters.
     compute
         Hosts of the compute job: a number to place, or a host list.
     clients

@@ -22,6 +22,8 @@ from weft.workload.placement.placement_registry import allowed_hosts
 
 #: Placement of I/O nodes whose hosts are given.
 GIVEN = "given"
+#: Role of hosts that get neither I/O nodes nor jobs, unless they are listed.
+MANAGER = "subnet-manager"
 #: A uniform pattern needs two ranks.
 FEWEST_RANKS = 2
 
@@ -65,9 +67,9 @@ class Roles:
                         f"{few([self.fabric.host_names[host] for host in both])}: listed for both "
                         f"{one} and {other}; expected different hosts{hint}"
                     )
-        there = len(allowed_hosts(self.fabric))
-        need = {name: each if isinstance(each, int) else len(each) for name, each in given.items()
-                if each is not None}  # fmt: skip
+        there = self._machines(self._everywhere)
+        need = {name: each if isinstance(each, int) else self._machines(each)
+                for name, each in given.items() if each is not None}  # fmt: skip
         if self.chosen.shared:
             jobs = need.get("compute", FEWEST_RANKS) + need.get("clients", 0)
             wanted = max(need["io_nodes"], jobs)
@@ -76,19 +78,48 @@ class Roles:
         if wanted > there:
             asked = ", ".join(f"{name} {count:,}" for name, count in need.items())
             rest = "" if "compute" in need else f", and {FEWEST_RANKS} hosts for a job"
+            managed = MANAGER in self.fabric.roles
             raise InputError(
                 f"{asked}{rest}: {wanted:,} hosts are needed, and {self.fabric.name} has {there:,} "
-                "with a cable"
+                f"with a cable{' and without a subnet manager' * managed}"
             )
 
     @property
     def offered(self) -> Hosts:
         """Hosts on which I/O nodes may be placed."""
-        hosts = allowed_hosts(self.fabric)
+        hosts = self._everywhere
         if self.chosen.shared:
             return hosts
         listed = [each for each in (self.compute, self.clients) if isinstance(each, np.ndarray)]
-        return hosts[~np.isin(hosts, np.concatenate(listed))] if listed else hosts
+        return self._apart(hosts, np.concatenate(listed)) if listed else hosts
+
+    @property
+    def _everywhere(self) -> Hosts:
+        """Hosts with a cable, except those of subnet managers."""
+        hosts = allowed_hosts(self.fabric)
+        free = [host for host in hosts.tolist() if self.fabric.roles[host] != MANAGER]
+        return np.array(free, dtype=np.int32)
+
+    def _machines(self, hosts: Hosts) -> int:
+        return len(np.unique(self.fabric.machine_of_host[hosts]))
+
+    def _apart(self, hosts: Hosts, others: Hosts) -> Hosts:
+        """Return the hosts that are in no machine of the others."""
+        machine = self.fabric.machine_of_host
+        return hosts[~np.isin(machine[hosts], machine[others])]
+
+    def firsts(self, hosts: Hosts) -> Hosts:
+        """Return the first host of each machine."""
+        first = np.unique(self.fabric.machine_of_host[hosts], return_index=True)[1]
+        return hosts[np.sort(first)]
+
+    def wholes(self, firsts: Hosts, among: Hosts) -> Hosts:
+        """Return the hosts among some that are in the machines of `firsts`, in this order."""
+        machine = self.fabric.machine_of_host
+        at = {int(each): number for number, each in enumerate(machine[firsts].tolist())}
+        turn = np.array([at.get(each, -1) for each in machine[among].tolist()], dtype=np.int64)
+        order = np.argsort(turn, kind="stable")
+        return among[order[turn[order] >= 0]]
 
     def placements(self) -> Iterator[tuple[str, Hosts | NotApplicable]]:
         """Yield the name and the hosts of each placement of the I/O nodes, or why there is none."""
@@ -116,21 +147,21 @@ class Roles:
 
     def site(self, io: Hosts, compute_placement: str) -> Site:
         """Return the hosts of all roles."""
-        left = allowed_hosts(self.fabric)
+        left = self._everywhere
         if not self.chosen.shared:
-            left = left[~np.isin(left, io)]
+            left = self._apart(left, io)
         compute, clients = self.compute, self.clients
         if isinstance(clients, np.ndarray):
-            left = left[~np.isin(left, clients)]
+            left = self._apart(left, clients)
         if compute is None and isinstance(clients, int):
-            compute = len(left) - clients
+            compute = self._machines(left) - clients
         if isinstance(compute, int):
             compute = self._place(compute, compute_placement, left)
         elif compute is None:
             compute = left
-        left = left[~np.isin(left, compute)]
+        left = self._apart(left, compute)
         if isinstance(clients, int):
-            clients = left[:clients]
+            clients = self.wholes(self.firsts(left)[:clients], left)
         elif clients is None:
             # A job that uses all hosts does its own I/O.
             clients = left if len(left) else compute
@@ -140,7 +171,8 @@ class Roles:
         entry, given = placement.parse(spec)
         seeded = "seed" in entry.options and "seed" not in given
         options: dict[str, Any] = {"seed": self.chosen.seed} if seeded else {}
-        return place(self.fabric, count, spec, hosts=hosts, **options)
+        chosen = place(self.fabric, count, spec, hosts=self.firsts(hosts), **options)
+        return self.wholes(chosen, hosts)
 
 
 def _hosts(fabric: Fabric, given: Any, name: str, least: int) -> Hosts | int | None:
@@ -191,16 +223,17 @@ def searched(roles: Roles, routes: Routes, start: Candidate) -> Candidate | None
     if isinstance(roles.io, np.ndarray):
         return None
     draw = np.random.default_rng([roles.chosen.seed, 2])
-    offered, best, others = roles.offered, start.loads, start.compute_placements[:1]
+    everywhere = roles.offered
+    offered, best, others = roles.firsts(everywhere), start.loads, start.compute_placements[:1]
     for _ in range(roles.chosen.moves):
-        io = best.site.io
+        io = roles.firsts(best.site.io)
         free = offered[~np.isin(offered, io)]
         if not len(free):
             break
         moved = io.copy()
         moved[draw.integers(len(io))] = free[draw.integers(len(free))]
-        moved.sort()
-        other = SiteLoads(roles.fabric, routes, roles.site(moved, others[0]), roles.chosen)
+        site = roles.site(np.sort(roles.wholes(moved, everywhere)), others[0])
+        other = SiteLoads(roles.fabric, routes, site, roles.chosen)
         if other.better(best):
             best = other
     return None if best is start.loads else Candidate((SEARCH,), others, best)

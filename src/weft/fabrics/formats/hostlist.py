@@ -43,6 +43,15 @@ def compress(names: Iterable[str]) -> str:
     return ",".join([parts[key] for key in sorted(parts)] + sorted(both))
 
 
+def host_list(names: Iterable[str]) -> str:
+    """Return names as a host list, or with commas if a host list cannot hold them."""
+    listed = list(names)
+    try:
+        return compress(listed)
+    except InputError:
+        return ", ".join(listed)
+
+
 def _bracket(prefix: str, digits: set[str]) -> str:
     if len(digits) == 1:
         return prefix + next(iter(digits))

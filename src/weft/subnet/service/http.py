@@ -123,9 +123,9 @@ def _applications(app: FastAPI, service: Service, access: Access) -> list[PostCa
     @app.post("/v1/advice", response_model=models.AdviceAnswer, dependencies=[administrator])
     async def advise(body: models.AdviceRequest) -> Response:
         """Say which of some hosts an application should use, and in which order of ranks."""
-        free = service.free_hosts()
+        free = service.free_hosts(every_role=body.hosts is not None)
         if body.hosts is not None:
-            wanted = set(host_numbers(service.fabric, body.hosts))
+            wanted = set(host_numbers(service.fabric, body.hosts, wholes=True))
             free = [host for host in free if host in wanted]
         found = await service.advise(body.num_hosts, free, phase_specs(body.phases), body.workload)
         names = service.fabric.host_names

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
+from weft.fabrics.roles import COMPUTING
 from weft.sim.keys.alternatives import InstalledKey, load_decision
 from weft.sim.keys.choice import Criterion
 from weft.sim.keys.network import key_network
@@ -475,12 +476,22 @@ class Service:
         )
         return found
 
-    def free_hosts(self) -> list[int]:
-        """Return the hosts that belong to no application."""
-        free = np.ones(self.fabric.num_hosts, dtype=np.bool_)
-        for application in self.ledger.applications.values():
-            free[application.hosts] = False
-        return [int(host) for host in np.flatnonzero(free)]
+    def free_hosts(self, *, every_role: bool = False) -> list[int]:
+        """Return the hosts of machines that compute and on which no application runs.
+
+        Machines of an unknown role compute. `every_role`: whether to return others as well.
+        """
+        machine, roles = self.fabric.machine_of_host, self.fabric.roles
+        taken = {
+            int(machine[host])
+            for application in self.ledger.applications.values()
+            for host in application.hosts
+        }
+        return [
+            host
+            for host, its in enumerate(machine.tolist())
+            if its not in taken and (every_role or roles[host] in COMPUTING)
+        ]
 
     def _lasting(self, application: str, make: Callable[[int], Event]) -> Callable[[int], Event]:
         """Return an event of the present application of a name, and not of a later one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -11,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.registry import did_you_mean
-from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.sim.keys.alternatives import InstalledKey
 from weft.subnet.service import makers, models
@@ -23,21 +23,34 @@ T = TypeVar("T")
 _MANY_FLOWS = 2000
 
 
-def host_numbers(fabric: Fabric, names: list[str]) -> list[int]:
-    """Return the numbers of hosts."""
+def host_numbers(fabric: Fabric, names: list[str], *, wholes: bool = False) -> list[int]:
+    """Return the numbers of hosts: one for each name, or all of each machine with `wholes`.
+
+    The adapters of a machine that is named several times take turns.
+    """
     known = number_of_host(fabric)
+    numbers: list[int] = []
+    turns: Counter[str] = Counter()
     for name in names:
-        if name in fabric.machines and name not in known:
-            adapters = [fabric.host_names[host] for host in fabric.machines[name]]
+        adapters = fabric.machines.get(name, [])
+        if name in known:
+            numbers.append(known[name])
+        elif wholes and adapters:
+            numbers += adapters
+        elif turns[name] < len(adapters):
+            numbers.append(adapters[turns[name]])
+            turns[name] += 1
+        elif adapters:
             raise Refused(
                 "unknown_host",
-                f"{name} has {len(adapters)} adapters; expected one of {few(adapters)}",
+                f"{name} is named {turns[name] + 1} times and has {len(adapters)} adapters, one "
+                "for each rank",
             )
-        if name not in known:
+        else:
             raise Refused(
                 "unknown_host", f"{fabric.name} has no host {name}{did_you_mean(name, list(known))}"
             )
-    return [known[name] for name in names]
+    return numbers
 
 
 @lru_cache(maxsize=1)
