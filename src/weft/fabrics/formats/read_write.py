@@ -14,6 +14,7 @@ from weft.core.registry import Entry
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import reader, warn, writer
+from weft.fabrics.formats.lldp import Neighbours, joined
 from weft.fabrics.formats.merge import merged
 from weft.fabrics.formats.netlist import Netlist
 from weft.fabrics.formats.node_name_map import parse_names, read_names, with_names
@@ -59,7 +60,7 @@ class _Sources:
     """What is read so far: records of fabrics, fabrics of formats without, and files of names."""
 
     def __init__(self) -> None:
-        self.read_as: list[Netlist | Fabric] = []
+        self.read_as: list[Netlist | Neighbours | Fabric] = []
         self.names: list[Path] = []
 
     def read(self, path: str | Path, entry: Entry | None, given: Mapping[str, Any]) -> None:
@@ -98,6 +99,8 @@ class _Sources:
         """Return the fabric that all files describe."""
         whole = [each for each in self.read_as if isinstance(each, Fabric)]
         nets = [each for each in self.read_as if isinstance(each, Netlist)]
+        if neighbours := [each for each in self.read_as if isinstance(each, Neighbours)]:
+            nets.append(joined(neighbours))
         if whole and (nets or len(whole) > 1):
             raise InputError(
                 "is in a format that cannot be merged with other files; give it alone",

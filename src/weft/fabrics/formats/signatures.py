@@ -41,11 +41,6 @@ SIGNATURES = (
     ),
     Signature("output of iblinkinfo", r"==\([^(\n]*\)==>", _DISCOVER),
     Signature(
-        "a topology file of ibdm",
-        r"^[ \t]+\S*P\d+[ \t]+-(?:[\w.]+-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S*P\d+\s*$",
-        _DISCOVER,
-    ),
-    Signature(
         "a topology file of Slurm, which has neither ports nor rates",
         r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^- topology:",
         _DISCOVER,
