@@ -96,7 +96,7 @@ def test_arguments_of_other_types_are_refused() -> None:
         (b"Switch\x00", "is a binary file"),
         ("Switch 4 'x'\n".encode("utf-16"), "is a binary file"),
         (b"# fine\nSwitch \xff\n", "byte 0xff is not UTF-8"),
-        (b"hello\nworld\n", "is not in a format that weft reads; formats are db-csv, ibdm, ibnet"),
+        (b"hello\nworld\n", "is not in a format that weft reads; formats are .*ibnetdiscover, "),
         (b'0x12 "name"\n', "is a node-name-map"),
         (b"SwitchName=a Nodes=b\n", "is a topology file of Slurm, .*; give the output of ibnet"),
         (b"- topology: a\n  flat: true\n", "is a topology file of Slurm, .*; give the output of"),
@@ -165,8 +165,8 @@ def test_the_suffix_must_determine_the_format(tmp_path: Path) -> None:
 
 def test_every_format_has_a_summary_and_suffixes() -> None:
     assert reader.names() == [
-        "db-csv", "ibdm", "ibnetdiscover", "ibsim", "lldp", "net-dump", "net-dump-ext",
-        "opensm-subnet", "sonic-lldp",
+        "db-csv", "ibdm", "iblinkinfo", "ibnetdiscover", "ibnetdiscover-p", "ibsim", "lldp",
+        "net-dump", "net-dump-ext", "node-list", "opensm-subnet", "saquery", "sonic-lldp",
     ]  # fmt: skip
     assert writer.names() == [
         "dot",

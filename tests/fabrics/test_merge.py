@@ -99,7 +99,7 @@ def test_a_folder_is_merged_with_its_names(tree: Path) -> None:
 
 def test_a_folder_without_a_fabric_says_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n[1-4]\n")
-    with pytest.raises(InputError, match=r"holds topology\.conf \(Slurm's topology\.conf"):
+    with pytest.raises(InputError, match=r"holds topology\.conf \(a topology file of Slurm"):
         fabric(tmp_path)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from weft.core.counts import count_text
+from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
+from weft.fabrics.formats.diags import FATAL, MESSAGE, warn_messages
 from weft.fabrics.formats.format_registry import reader, warn, writer
 from weft.fabrics.formats.labels import is_guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
@@ -24,20 +26,14 @@ from weft.fabrics.formats.records import (
     lines_of,
     shown,
 )
+from weft.fabrics.formats.session import rejoined
 
-#: Messages of ibnetdiscover, libibnetdisc and libibmad on standard error, which is often redirected
-#: into the same file.
-_MESSAGE = re.compile(
-    r"ibwarn: \[\d+\] "
-    r"|(?:(?<![\w.+~/-])(?:[\w.+~-]*/)++)?(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
-    r"|WARNING failed (?:line|to parse node name map|to open node name map)\b"
-)
 #: Progress output of the option -s.
 _PROGRESS = re.compile(
     r"DR path slid \d+; dlid \d+; [\d,]+ -> (?:new|known) [A-Za-z ]+ \{[0-9a-f]{16}\} portnum .*"
 )
-#: Last message when ibnetdiscover fails.
-_FATAL = re.compile(r"ibpanic: \[\d+\] |iberror: ")
+#: A comment of its own, not the rest of a line.
+_COMMENT = re.compile(r'\s*#(?!\s*(?:"|lid \d))')
 
 _TYPE_LETTER = {"Switch": "S", "Ca": "H", "Rt": "R"}
 
@@ -73,9 +69,11 @@ class _DiscoveryReader:
         self.keys: dict[str, tuple[int, int]] = {}
         self.port_guid: int | None = None
         self.messages: list[tuple[int, str]] = []
+        #: Lines in which words stand together that tabs separated.
+        self.crowded: list[int] = []
 
     def read(self, text: str) -> Netlist:
-        lines = lines_of(text)
+        lines = rejoined(lines_of(text), _is_complete, self.net.file)
         at = 0
         while at < len(lines):
             number, line = at + 1, lines[at]
@@ -86,15 +84,14 @@ class _DiscoveryReader:
                 at = self.take_message(lines, at)
         if self.keys:
             self.net.fail("the file ends within a record; it may be cut short", len(lines))
-        if self.messages:
-            shown_lines = "".join(f"\n  line {at}: {text}" for at, text in self.messages[:5])
-            more = len(self.messages) - 5
+        warn_messages(self.net.file, self.messages)
+        if self.crowded:
             warn(
                 self.net.file,
-                f"{count_text(len(self.messages), 'line')} with messages of ibnetdiscover, not "
-                f"topology; nodes that did not answer may be missing:{shown_lines}"
-                + (f"\n  and {more} more" if more > 0 else ""),
-            )
+                f"read without the blanks of {count_text(len(self.crowded), 'line')}, as after a "
+                f"copy that lost tabs: line {few(self.crowded)}",
+                kind="repaired", items=tuple(f"line {at}" for at in self.crowded),
+            )  # fmt: skip
         return self.net
 
     def take(self, number: int, line: str) -> bool:
@@ -105,7 +102,7 @@ class _DiscoveryReader:
         match = HEADER.fullmatch(line)
         if match:
             return self.take_header(number, match)
-        if _MESSAGE.search(line):
+        if MESSAGE.search(line):
             return False
         match = KEY.fullmatch(line)
         if match:
@@ -113,7 +110,7 @@ class _DiscoveryReader:
             return True
         return (
             not line
-            or line.lstrip().startswith("#")
+            or _COMMENT.match(line) is not None
             or any(form.fullmatch(line) for form in (GROUPING, _PROGRESS))
         )
 
@@ -129,8 +126,10 @@ class _DiscoveryReader:
 
     def take_header(self, number: int, match: re.Match[str]) -> bool:
         node_type, node_id = match["type"], match["id"]
+        if not match["gap"]:
+            self.crowded.append(number)
         comment = HEADER_COMMENT.fullmatch(match["comment"] or '""')
-        if not comment and _MESSAGE.search(match.string):
+        if not comment and MESSAGE.search(match.string):
             return False
         letter = _TYPE_LETTER.get(node_type)
         if letter is None or not is_guid_id(node_id) or node_id[0] != letter:
@@ -178,7 +177,7 @@ class _DiscoveryReader:
         net = self.net
         port, guid, peer, peer_port, peer_guid, options, text = match.groups()
         comment = PORT_COMMENT.fullmatch(text if text is not None else '"" lid 0')
-        if not comment and _MESSAGE.search(match.string):
+        if not comment and MESSAGE.search(match.string):
             return False
         if not net.nodes or self.keys:
             net.fail("a port line outside a record; expected a Switch, Ca or Rt line first", number)
@@ -192,6 +191,8 @@ class _DiscoveryReader:
                 f'malformed comment {shown(text or "")}; expected # "description" lid LID rate',
                 number,
             )
+        if match.string[match.start("peer") - 2] in "])":
+            self.crowded.append(number)
         lid, lmc, _, peer_lid, rate = comment.groups()
         own_lmc = int(lmc or 0)
         net.ports.append(
@@ -218,12 +219,12 @@ class _DiscoveryReader:
         line that is not a message, unless this next line is complete in itself.
         """
         line = lines[at - 1]
-        fatal = _FATAL.search(line)
+        fatal = FATAL.search(line)
         if fatal:
             self.net.fail(
                 f"ibnetdiscover failed and its output is incomplete: {line[fatal.start() :]}", at
             )
-        message = _MESSAGE.search(line)
+        message = MESSAGE.search(line)
         if not message:
             self.net.fail(
                 f"expected a record of ibnetdiscover (Switch, Ca or Rt, then one line per port), "
@@ -234,7 +235,7 @@ class _DiscoveryReader:
         head, number = line[: message.start()], at
         if not head:
             return at
-        while at < len(lines) and _MESSAGE.match(lines[at]):
+        while at < len(lines) and MESSAGE.match(lines[at]):
             self.messages.append((at + 1, lines[at]))
             at += 1
         rest = lines[at] if at < len(lines) else ""
@@ -243,6 +244,17 @@ class _DiscoveryReader:
         if len(joined) > MAX_LINE or not self.take(number, joined):
             self.net.fail(f"expected a record of ibnetdiscover, found {shown(joined)}", number)
         return at if separate else at + 1
+
+
+def _is_complete(line: str) -> bool:
+    """Return whether a line is not the first or another part of a longer one, nor a message."""
+    if MESSAGE.search(line):
+        return False
+    for form, comment in ((PORT, PORT_COMMENT), (HEADER, HEADER_COMMENT)):
+        if match := form.fullmatch(line):
+            return match["comment"] is None or comment.fullmatch(match["comment"]) is not None
+    other = any(form.fullmatch(line) for form in (KEY, GROUPING, _PROGRESS))
+    return other or _COMMENT.match(line) is not None
 
 
 @writer("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"))

@@ -123,7 +123,7 @@ class _IbsimReader:
                 f"ibsim would skip this line",
                 number,
             )
-        elif match := HEADER.fullmatch(line):
+        elif (match := HEADER.fullmatch(line)) and match["gap"]:
             self.take_header(number, match)
         elif match := _KEY.fullmatch(line):
             self.take_key(number, match)

@@ -8,7 +8,7 @@ names it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from weft.core.errors import InputError
 from weft.core.severity import Severity
 from weft.core.units import RATE_NAMES, WIDTHS
 from weft.core.words import few
+from weft.fabrics import NodeKind
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
@@ -41,6 +42,8 @@ _UNKNOWN: dict[str, Any] = {"lid": -1, "port_guid": None, "description": ""}
 _PORT_FIELDS = {"lid": -1, "guid": None, "peer_lid": -1, "peer_guid": None}
 
 _Slot = tuple[int, int]
+#: What is known of a port, and its value: GUID ("port") or LID ("lid").
+_Key = tuple[str, int]
 
 
 def merged(nets: Sequence[Netlist]) -> Netlist:
@@ -53,23 +56,107 @@ def merged(nets: Sequence[Netlist]) -> Netlist:
     """
     if len(nets) == 1:
         return nets[0]
+    if not any(net.whole or _lists_cables(net) for net in nets):
+        names = ", ".join(net.file for net in nets)
+        raise InputError(f"none of {names} lists cables; expected one that does")
+    return together(nets)
+
+
+def together(nets: Sequence[Netlist]) -> Netlist:
+    """Return the records of all files as those of one; see `merged`, but cables are optional."""
+    nets = _by_node(nets)
     for net in nets:
         if not net.real_guids:
             net.fail("has no GUIDs, so that other files cannot be merged with it; give it alone")
         if net.whole:
             net.check_ends()
-    first = [net for net in nets if net.whole][:1] or [n for n in nets if _lists_cables(n)]
-    if not first:
-        names = ", ".join(net.file for net in nets)
-        raise InputError(f"none of {names} lists cables; expected one that does")
+    first = [net for net in nets if net.whole][:1]
+    first = first or [net for net in nets if _lists_cables(net)] or list(nets)
     merger = _Merger(first[0])
     for net in [*first, *(net for net in nets if all(net is not each for each in first))]:
         merger.add(net, topology=any(net is each for each in first))
-    return merger.result(", ".join(net.file for net in nets), whole=first[0].whole)
+    files = ", ".join(dict.fromkeys(net.file for net in nets))
+    return merger.result(files, first[0])
 
 
 def _lists_cables(net: Netlist) -> bool:
     return any(port.peer for port in net.ports)
+
+
+def _by_node(nets: Sequence[Netlist]) -> list[Netlist]:
+    """Return the files with nodes in place of the ports and LIDs by which some name them."""
+    sure = [net for net in nets if net.known_by == "node"]
+    sure = sure or [net for net in nets if net.known_by == "port"][:1]
+    owners: dict[_Key, NodeRecord] = {}
+    doubled: set[_Key] = set()
+    for net in sure:
+        for node in net.nodes:
+            own = (node.port_guid or node.guid) if node.kind == NodeKind.SWITCH else None
+            _own(owners, doubled, node, own, node.lid)
+        for port in net.ports:
+            near, far = net.nodes[port.node], net._by_id.get(port.peer, -1)
+            if near.kind != NodeKind.SWITCH:
+                _own(owners, doubled, near, port.guid, port.lid)
+            if far >= 0 and net.nodes[far].kind != NodeKind.SWITCH:
+                _own(owners, doubled, net.nodes[far], port.peer_guid, port.peer_lid)
+    for key in doubled:
+        del owners[key]
+    return [net if any(net is each for each in sure) else _translated(net, owners) for net in nets]
+
+
+def _own(
+    owners: dict[_Key, NodeRecord],
+    doubled: set[_Key],
+    node: NodeRecord,
+    guid: int | None,
+    lid: int,
+) -> None:
+    """Note that a node has a port of this GUID or LID, if there are any."""
+    for key in (("port", guid or 0), ("lid", lid)):
+        if key[1] > 0 and owners.setdefault(key, node).guid != node.guid:
+            doubled.add(key)
+
+
+def _translated(net: Netlist, owners: Mapping[_Key, NodeRecord]) -> Netlist:
+    """Return the records of a file that names nodes by port or LID, as far as these are known."""
+    ports_of: list[list[int]] = [[] for _ in net.nodes]
+    for port in net.ports:
+        ports_of[port.node].append(port.guid or 0)
+    new = replace(net, nodes=[], ports=[], _by_id={}, _by_guid={}, known_by="node")
+    number = []
+    for node, guids in zip(net.nodes, ports_of, strict=True):
+        keys = [node.lid] if net.known_by == "lid" else [node.guid, *guids]
+        found = (owners.get((net.known_by, key)) for key in keys)
+        owner = next((each for each in found if each), node if net.known_by == "port" else None)
+        if owner and owner.guid not in new._by_guid:
+            lid = node.lid if owner.kind == NodeKind.SWITCH else -1
+            new.add_node(
+                replace(node, kind=owner.kind, ports=owner.ports or node.ports, id=owner.id,
+                        guid=owner.guid, lid=lid)
+            )  # fmt: skip
+        number.append(new._by_guid[owner.guid] if owner else -1)
+    lost = []
+    for port in net.ports:
+        at, far = number[port.node], number[net._by_id[port.peer]] if port.peer else -1
+        if port.peer and min(at, far) < 0:
+            ends = (net.nodes[port.node].id, port.port), (port.peer, port.peer_port)
+            lost.append(" to ".join(f"{name}[{end}]" for name, end in sorted(ends)))
+        if at >= 0:
+            switch = new.nodes[at].kind == NodeKind.SWITCH
+            new.ports.append(
+                port._replace(node=at, peer=new.nodes[far].id if far >= 0 else "",
+                              lid=-1 if switch else port.lid)
+            )  # fmt: skip
+    if lost:
+        new.whole = False
+        cables = tuple(dict.fromkeys(lost))
+        warn(
+            net.file,
+            f"{count_text(len(cables), 'cable')} left out, of LIDs that are not those of one node "
+            f"in another file: {few(cables)}",
+            kind="lost cables", items=cables, severity="warning", lost=len(cables),
+        )  # fmt: skip
+    return new
 
 
 @dataclass
@@ -193,9 +280,9 @@ class _Merger:
         node = self.nodes.get(slot[0])
         return f"{_name(node) if node else f'{slot[0]:#x}'}[{slot[1]}]"
 
-    def result(self, file: str, whole: bool) -> Netlist:
+    def result(self, file: str, like: Netlist) -> Netlist:
         """Return the records; ports that no file describes at one end are listed there, too."""
-        net = Netlist(file, self.first.default_rate, whole=whole)
+        net = Netlist(file, like.default_rate, whole=like.whole, known_by=like.known_by)
         for guid, node in self.nodes.items():
             if node.id in net._by_id:
                 node.id = guid_id(node.kind, guid)

@@ -9,9 +9,9 @@ of one fabric is merged by `weft.fabrics.formats.merge`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,8 @@ class Netlist:
     whole: bool = True
     #: Whether nodes have the GUIDs of real ones, so that other files can say more of them.
     real_guids: bool = True
+    #: What the GUIDs are those of: nodes; switches and ports of adapters; or LIDs stand for them.
+    known_by: Literal["node", "port", "lid"] = "node"
     nodes: list[NodeRecord] = field(default_factory=list)
     ports: list[PortRecord] = field(default_factory=list)
     _by_id: dict[str, int] = field(default_factory=dict)
@@ -159,12 +161,15 @@ class Netlist:
 
     # -- joining -----------------------------------------------------------------------------
 
-    def mirror(self) -> None:
-        """List cables that the file lists at one end only at the other end, too."""
+    def mirror(self, nodes: Collection[int] | None = None) -> None:
+        """List cables that the file lists at one end only at the other end, too.
+
+        `nodes`: only at ends in these; by default in all.
+        """
         listed = {(port.node, port.port): at for at, port in enumerate(self.ports)}
         for port in list(self.ports):
             far = self._by_id.get(port.peer, -1)
-            if far < 0:
+            if far < 0 or (nodes is not None and far not in nodes):
                 continue
             at = listed.setdefault((far, port.peer_port), len(self.ports))
             if at == len(self.ports):
@@ -186,6 +191,16 @@ class Netlist:
         """
         if not self.nodes:
             self.fail("it has no record of a switch or adapter")
+        if self.known_by == "lid":
+            self.fail("names nodes by LID; add a file with LIDs and GUIDs (--also)")
+        adapters = sum(node.kind != NodeKind.SWITCH for node in self.nodes)
+        if self.known_by == "port" and adapters:
+            warn(
+                self.file,
+                f"{count_text(adapters, 'adapter')} with the GUID of a port as that of the node, "
+                "which is not in the file",
+                kind="node GUIDs",
+            )
         self.ports = [port for port in self.ports if port.peer]
         if not self.ports and not self.whole:
             self.fail("has nodes or ports, but no cables; add a file that has them (--also)")

@@ -41,7 +41,7 @@ PORT_COMMENT = re.compile(
 )
 #: ``Switch 36 "S-…" # comment``.
 HEADER = re.compile(
-    r'(?P<type>Switch|Ca|Hca|Rt)\s++(?P<ports>\d{1,5})\s*+"(?P<id>[^"]*)"\s*+'
+    r'(?P<type>Switch|Ca|Hca|Rt)(?P<gap>\s*+)(?P<ports>\d{1,5})\s*+"(?P<id>[^"]*)"\s*+'
     r"(?:#\s*+(?P<comment>.*))?",
     re.ASCII,
 )
@@ -74,7 +74,7 @@ NET_FILE_MARK = "# ibsim net file"
 #: Longest line that is read; lines of both programs are much shorter.
 MAX_LINE = 2000
 
-_ANY_HEADER = re.compile(r'^(?:Switch|Ca|Hca|Rt)[ \t]+\d+[ \t]*"([^"\n]*)"', re.MULTILINE)
+_ANY_HEADER = re.compile(r'^(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*"([^"\n]*)"', re.MULTILINE)
 
 
 def is_ibnetdiscover(text: str) -> bool:

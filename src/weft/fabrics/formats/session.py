@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from weft.core.counts import count_text
 from weft.core.words import few
@@ -12,6 +12,13 @@ from weft.fabrics.formats.format_registry import warn
 #: Colours, titles and modes, which programs such as ``script`` record.
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][AB0]|[=>])\r?"
+)
+#: Longest line that is joined, and most columns of blanks before a comment.
+_LONGEST, _TABS = 1000, 20
+#: What a pager writes at the end of a screen, and how it removes it.
+_PAGER = re.compile(
+    r"^(?:-- ?More ?--(?:\(\d+%\))?|\(END\)|lines \d+-\d+(?: \(END\))?)[\x08\r ]*+",
+    re.IGNORECASE | re.MULTILINE,
 )
 #: A prompt of bash, sh, csh, zsh or PowerShell, with or without a command; other lines of a
 #: session; and blank lines and comments between them. Matching takes linear time.
@@ -33,6 +40,7 @@ def without_session(text: str, file: str) -> str:
     `FormatWarning` gives their number.
     """
     text, controls = _CONTROL.subn("", text)
+    text, breaks = _PAGER.subn("", text)
     lines = text.split("\n")
     count = len(lines)
     before = _session(lines, range(count))
@@ -40,8 +48,10 @@ def without_session(text: str, file: str) -> str:
     shown = few([f"{lines[at].strip()[:60]!r} in line {at + 1}" for at in found])
     what = [f"{count_text(len(found), 'line')} of a terminal session ({shown})"] if found else []
     what += [f"{count_text(controls, 'control sequence')} of a terminal"] if controls else []
+    what += [f"{count_text(breaks, 'page break')}"] if breaks else []
     if what:
-        warn(file, f"left out: {' and '.join(what)}")
+        items = tuple(f"line {at + 1}" for at in found)
+        warn(file, f"left out: {' and '.join(what)}", kind="repaired", items=items)
     for at in found:
         lines[at] = ""
     return "\n".join(lines) if what else text
@@ -57,3 +67,39 @@ def _session(lines: list[str], order: Iterable[int]) -> list[int]:
         if line and not line.lstrip().startswith("#"):
             found.append(at)
     return found
+
+
+def rejoined(lines: list[str], complete: Callable[[str], object], file: str) -> list[str]:
+    """Return lines in which those that a terminal wrapped are whole; their rests are empty.
+
+    A line of the full width of the terminal is joined with the next ones while these are not
+    complete by themselves, if the result is. The width is that of the longest line. A blank at the
+    end of a line may be lost, and all between the ends of a cable and the comment.
+    """
+    width = [len(line.expandtabs()) for line in lines]
+    full = max(width, default=0)
+    whole = [not line or bool(complete(line)) for line in lines]
+    lines, joined = list(lines), []
+    at = 0
+    while at < len(lines):
+        end, text = at, lines[at]
+        while end + 1 < len(lines) and not whole[end + 1] and len(text) < _LONGEST:
+            gap = full - width[end]
+            if gap > 1 and not (gap < _TABS and lines[end + 1].startswith("#")):
+                break
+            end += 1
+            text += " " * gap + lines[end]
+        # A name has ended in a line that is complete by itself.
+        rest = "" if not whole[at] else text[len(lines[at]) :]
+        if end > at and complete(text) and not {'"', "'"} & set(rest):
+            lines[at : end + 1] = [text] + [""] * (end - at)
+            joined.append(f"line {at + 1}")
+        at = end + 1
+    if joined:
+        warn(
+            file,
+            f"joined again: {count_text(len(joined), 'line')} that a terminal wrapped at {full} "
+            f"columns ({few(joined)})",
+            kind="repaired", items=tuple(joined),
+        )  # fmt: skip
+    return lines

@@ -30,17 +30,6 @@ BOOKSIM = Signature(
 #: line, so that a search takes linear time.
 SIGNATURES = (
     Signature(
-        "a ports report of ibnetdiscover",
-        r"^(?:CA|SW|RT|\?\?)\s+\d+\s+\d+\s+0x[0-9a-f]{16} ",
-        "run ibnetdiscover without -p",
-    ),
-    Signature(
-        "a list of nodes (ibnetdiscover -l, ibhosts, ibswitches)",
-        r"^(?:Ca|Switch|Router|\?\?\?)\s*: 0x[0-9a-f]{16} ports \d",
-        "run ibnetdiscover without options",
-    ),
-    Signature("output of iblinkinfo", r"==\([^(\n]*\)==>", _DISCOVER),
-    Signature(
         "a topology file of Slurm, which has neither ports nor rates",
         r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^- topology:",
         _DISCOVER,
