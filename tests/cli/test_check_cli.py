@@ -414,3 +414,32 @@ def test_the_list_on_the_screen(capsys, tmp_path: Path, monkeypatch) -> None:
     )
     assert main(["check", "found.net", "found.net"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "no difference"
+
+
+def test_a_topology_file_of_slurm_is_checked(capsys, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fabric = weft.fabric("xgft:2;2,2;1,1")
+    weft.write_fabric(fabric, "found.net")
+    weft.write_fabric(fabric, "topology.conf")
+    weft.write_fabric(fabric, "topology.yaml", topologies=("tree", "block"))
+    for name in ("topology.conf", "topology.yaml"):
+        assert main(["check", name, "found.net"]) == 0
+        out = capsys.readouterr().out
+        assert out == f"{name}: 4 nodes, compared with found.net: no difference\n"
+    text = Path("topology.conf").read_text()
+    Path("topology.conf").write_text(text.replace("h[2-3]", "h[2,4]"))
+    assert main(["check", "topology.conf", "found.net"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "warning: topology.conf:2: 1 host of found.net not listed: h3",
+        "warning: topology.conf:3: s1-1: not in found.net: h4",
+        "topology.conf: 4 nodes, compared with found.net: 2 warnings",
+    ]
+    assert main(["check", "topology.conf", "found.net", "--fail-on", "error", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(each["severity"], each["line"]) for each in found] == [("warning", 2), ("warning", 3)]
+    assert main(["check", "topology.conf", "found.net", "--out", "x.csv"]) == 2
+    assert "--out requires cables" in capsys.readouterr().err
+    Path("topology.conf").write_text("SwitchName=a Nodes=h[0-\n")
+    assert main(["check", "topology.conf", "found.net"]) == 2
+    assert capsys.readouterr().err.startswith("weft: error: topology.conf:1: ")

@@ -213,10 +213,12 @@ def test_a_table_gives_machines_and_roles(source: str, tmp_path: Path) -> None:
 
 
 def test_the_nodes_of_slurm_compute(source: str, tmp_path: Path) -> None:
-    text = "SwitchName=a Nodes=gpu[00-01],h1 # two\nSwitchName=top Switches=a\n"
-    with pytest.warns(FormatWarning, match="does not have 1 of its names: h1"):
-        fabric = weft.fabric(source, machines=table(tmp_path, text))
-    assert set(fabric.roles) == {"compute"}
+    conf = "SwitchName=a Nodes=gpu[00-01],h1 # two\nSwitchName=top Switches=a\n"
+    block = "- topology: a\n  block:\n    blocks:\n    - block: b\n      nodes: gpu[00-01],h1\n"
+    for text in (conf, block):
+        with pytest.warns(FormatWarning, match="does not have 1 of its names: h1"):
+            fabric = weft.fabric(source, machines=table(tmp_path, text))
+        assert set(fabric.roles) == {"compute"}
     text = "NodeName=gpu03 CPUs=2\nmachine\n"
     with pytest.raises(InputError, match=r"machines.csv:2"):
         weft.fabric(source, machines=table(tmp_path, text))

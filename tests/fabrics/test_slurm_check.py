@@ -172,6 +172,13 @@ def test_topologies_of_one_name() -> None:
     assert findings(text, build("xgft:1;2;1")) == [("error", "another topology is named 'a'", 3)]
 
 
+def test_what_is_not_checked_is_said() -> None:
+    text = "- topology: a\n  ring:\n    rings: []\n"
+    [finding] = findings(text, build("xgft:1;2;1"))
+    assert finding.severity == "note"
+    assert finding.text == "topology 'a' is not checked: it is neither a tree nor blocks"
+
+
 def test_hosts_are_known_by_any_of_their_names() -> None:
     fabric = build("xgft:1;3;1").renamed({0x100000: "n1 HCA-1", 0x100002: "n1 HCA-2"})
     assert findings("SwitchName=leaf Nodes=n1,h2\n", fabric) == []

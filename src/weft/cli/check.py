@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,8 +29,11 @@ from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import is_source, read_text
 from weft.core.severity import FailOn, fails
+from weft.fabrics import Fabric
 from weft.fabrics.formats import reader
 from weft.fabrics.formats.cable_plan import is_plan, parse_columns, read_plan
+from weft.fabrics.formats.slurm import SlurmTopology, is_topologies, parse_topologies
+from weft.fabrics.formats.slurm_check import check_topologies
 from weft.fabrics.load import fabric as load_fabric
 
 _SHEETS = (".csv", ".tsv", ".ndt")
@@ -40,7 +44,8 @@ def check_command(
     plan: Annotated[
         str,
         Parameter(
-            help="A list of cables (CSV), a fabric's file, such as an earlier one, or a spec."
+            help="A list of cables (CSV), a fabric's file, such as an earlier one, a spec, or "
+            "Slurm's topology.conf or topology.yaml."
         ),
     ],
     found: FabricArgument,
@@ -67,13 +72,22 @@ def check_command(
     """Compare a cable plan with the fabric that was found, and list what to do, rack by rack.
 
     A plan is a CSV file with named columns, such as the list of `weft cost` or UFM's NDT. Two
-    readings of one fabric are compared by GUID. The exit status is 0 if nothing differs.
+    readings of one fabric are compared by GUID. Slurm's topology files are checked by Slurm's
+    rules and against the cables. The exit status is 0 if nothing differs.
 
     Example: `weft check plan.csv cluster.ibnetdiscover --out work.csv`
     """
     check_files(("--out", out, TABLES))
+    path = Path(plan)
+    if path.suffix.lower() in _WORKBOOKS and path.is_file():
+        raise InputError("is a workbook; export its sheet as CSV", file=plan)
+    text = read_text(plan, utf16=True) if is_source(plan) and not path.is_dir() else None
+    if text is not None and columns is None and is_topologies(text):
+        if out is not None:
+            raise InputError("--out requires cables, which a topology file of Slurm does not have")
+        return _check_slurm(parse_topologies(text, plan), plan, options.load(found), fail_on)
     there = cabling_of_fabric(options.load(found))
-    result = check(_planned(plan, columns, options), there)
+    result = check(_planned(plan, text, columns, options), there)
     table = result.table()
     emit(
         plan=result.plan, found=result.found, readings=result.readings,
@@ -86,15 +100,31 @@ def check_command(
     return int(fails((each.severity for each in result.differences), fail_on))
 
 
-def _planned(plan: str, columns: str | None, options: FabricOptions) -> Cabling:
+def _check_slurm(
+    topologies: Sequence[SlurmTopology], plan: str, fabric: Fabric, fail_on: FailOn
+) -> int:
+    """Print what is wrong with a topology file of Slurm; return the exit status."""
+    findings = check_topologies(topologies, fabric)
+    count = Counter(each.severity for each in findings)
+    emit(plan=plan, found=fabric.name, findings=[each._asdict() for each in findings])
+    out = console()
+    for each in findings:
+        out.print(escape(f"{each.severity}: {plan}:{each.line}: {each.text}"), soft_wrap=True)
+    nodes = {node for each in topologies for node in each.nodes}
+    text = ", ".join(f"{count_text(number, kind)}" for kind, number in count.items())
+    out.print(
+        escape(f"{plan}: {count_text(len(nodes), 'node')}, compared with {fabric.name}: ")
+        + (text or "no difference"), soft_wrap=True,
+    )  # fmt: skip
+    return int(fails(count, fail_on))
+
+
+def _planned(plan: str, text: str | None, columns: str | None, options: FabricOptions) -> Cabling:
     """Return the cabling of a plan: a list of cables, or else a fabric."""
     named = parse_columns(columns) if columns is not None else {}
-    path = Path(plan)
-    if path.suffix.lower() in _WORKBOOKS and path.is_file():
-        raise InputError("is a workbook; export its sheet as CSV", file=plan)
-    if named or (is_source(plan) and not path.is_dir()):
-        text = read_text(plan, utf16=True)
-        sheet = path.suffix.lower() in _SHEETS or plan in STANDARD_INPUT
+    if named or text is not None:
+        text = read_text(plan, utf16=True) if text is None else text
+        sheet = Path(plan).suffix.lower() in _SHEETS or plan in STANDARD_INPUT
         known = any(entry.facts["sniff"](text) for entry in reader)
         if named or is_plan(text) or (sheet and not known):
             return cabling_of_plan(read_plan(text, plan, named))

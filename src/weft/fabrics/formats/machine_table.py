@@ -3,7 +3,8 @@
 A table is CSV with a row of column names: ``machine``, and ``adapter``, ``role`` or both. A row
 with an adapter (its label or GUID) assigns it to a machine. A row without one gives a role to the
 machines that a host list (``oss[1-4]``) or a pattern (``dgx*``) names. The nodes in lines of
-``topology.conf`` or ``slurm.conf`` (``SwitchName=… Nodes=…``, ``NodeName=…``) compute.
+``topology.conf`` or ``slurm.conf`` (``SwitchName=… Nodes=…``, ``NodeName=…``) compute, and so do
+those in a ``topology.yaml``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from weft.core.words import few
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.formats.slurm import is_yaml, parse_topologies
 from weft.fabrics.roles import check_role
 
 _COLUMNS = ("machine", "adapter", "role")
@@ -45,9 +47,14 @@ class MachineTable:
 def read_machines(path: str | Path) -> MachineTable:
     """Return the contents of a table of machines, or of the nodes of a file of Slurm."""
     table = MachineTable(str(path))
+    text = read_text(path)
+    if is_yaml(text):
+        for topology in parse_topologies(text, table.file):
+            table.role.update(dict.fromkeys(topology.nodes, ("compute", topology.line)))
+        return table
     lines = [
         (number, line.strip())
-        for number, line in enumerate(read_text(path).splitlines(), 1)
+        for number, line in enumerate(text.splitlines(), 1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not lines:

@@ -286,7 +286,7 @@ def read_topologies(path: str | Path) -> list[SlurmTopology]:
 
 def parse_topologies(text: str, file: str) -> list[SlurmTopology]:
     """Return the topologies in the contents of a file: YAML if no line names a switch or block."""
-    data = [_conf(text, file)] if is_conf(text) else _yaml(text, file)
+    data = [_conf(text, file)] if _is_conf(text) else _yaml(text, file)
     try:
         return _FILE.validate_python(data, context={"names": MAX_HOSTS})
     except ValidationError as error:
@@ -302,9 +302,18 @@ def parse_topologies(text: str, file: str) -> list[SlurmTopology]:
         raise InputError(f"{keys}: {in_words(first)}", file=file, line=line) from None
 
 
-def is_conf(text: str) -> bool:
-    """Return whether a text is a topology.conf."""
+def _is_conf(text: str) -> bool:
     return bool(re.search(r"^[ \t]*(?:SwitchName|BlockName|BlockSizes)[ \t]*=", text, re.I | re.M))
+
+
+def is_topologies(text: str) -> bool:
+    """Return whether a text is a topology.conf or topology.yaml."""
+    return _is_conf(text) or is_yaml(text)
+
+
+def is_yaml(text: str) -> bool:
+    """Return whether a text is a topology.yaml."""
+    return bool(re.search(r"^- +\"?topology\"?[ \t]*:", text, re.MULTILINE))
 
 
 def _conf(text: str, file: str) -> dict[str, Any]:

@@ -48,6 +48,9 @@ def check_topologies(topologies: Sequence[SlurmTopology], fabric: Fabric) -> lis
             check.tree(each.tree.switches)
         elif each.block:
             check.blocks(each.block.blocks, each.block.block_sizes)
+        elif each.flat is None:
+            text = f"topology {each.topology!r} is not checked: it is neither a tree nor blocks"
+            check.add("note", text, each.line)
     return sorted(check.found, key=lambda each: (SEVERITIES.index(each.severity), each.line))
 
 
