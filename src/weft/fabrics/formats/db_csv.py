@@ -110,6 +110,8 @@ class CsvSection:
     file: str
     line: int
     columns: dict[str, int] = field(default_factory=dict)
+    #: Names of the columns as in the file.
+    names: list[str] = field(default_factory=list)
     lines: list[tuple[int, str]] = field(default_factory=list)
 
     def rows(self, *required: str) -> Iterator[CsvRow]:
@@ -180,9 +182,9 @@ def sections(text: str, file: str, wanted: Collection[str]) -> dict[str, CsvSect
                 )  # fmt: skip
             now = None
         elif now is not None and not now.columns:
-            names = [name.strip().lower() for name in line.split(",")]
-            now.columns = {name: at for at, name in enumerate(names)}
-            if len(now.columns) < len(names):
+            now.names = [name.strip() for name in line.split(",")]
+            now.columns = {name.lower(): at for at, name in enumerate(now.names)}
+            if len(now.columns) < len(now.names):
                 raise InputError(
                     f"two columns of section {now.name} have one name", file=file, line=number
                 )

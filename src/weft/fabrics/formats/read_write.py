@@ -77,10 +77,10 @@ class _Sources:
             return
         others: list[str] = []
         before = len(self.read_as) + len(self.names)
-        for file in _files_of(Path(path)):
+        for file in files_of(Path(path)):
             if what := _other(file):
                 others.append(f"{file.relative_to(path)} ({what})")
-            elif _is_names(_head(file)):
+            elif _is_names(head_of(file)):
                 self.names.append(file)
             else:
                 self.read(file, None, {})
@@ -113,7 +113,7 @@ class _Sources:
         return merged(nets).fabric()
 
 
-def _files_of(folder: Path) -> list[Path]:
+def files_of(folder: Path) -> list[Path]:
     """Return the files in a folder and its folders, in order of their names; no hidden ones."""
     found: list[Path] = []
     for at, folders, names in os.walk(folder):
@@ -125,7 +125,8 @@ def _files_of(folder: Path) -> list[Path]:
     return [each for each in found if each.is_file()]
 
 
-def _head(file: Path) -> str:
+def head_of(file: Path) -> str:
+    """Return the first characters of a file, by which its format is recognised."""
     try:
         with file.open("rb") as stream:
             return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
@@ -135,7 +136,7 @@ def _head(file: Path) -> str:
 
 def _other(file: Path) -> str:
     """Return what a file is if it describes neither a fabric nor names; else an empty text."""
-    head = _head(file)
+    head = head_of(file)
     if not head.strip():
         return "empty"
     if "\0" in head or head.count("\ufffd") > 1:

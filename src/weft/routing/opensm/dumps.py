@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.fabrics.formats.db_csv import is_db_csv
+from weft.fabrics.formats.read_write import files_of, head_of
+from weft.fabrics.formats.signatures import signature
 from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.routing.opensm.lft_form import repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
@@ -25,49 +28,64 @@ from weft.routing.opensm.ports import MAX_LID, by_port_guid, by_switch_guid, des
 from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.routing.routes import TableRoutes
 
-#: File names of OpenSM and weft by kind, in order of preference.
+#: File names of OpenSM, ibdiagnet2 and weft by kind, in order of preference.
 _NAMES = {
-    "lfts": (DUMP, LFTS, "opensm.fdbs"),
-    "sl2vl": ("opensm-sl2vl.dump",),
+    "lfts": (DUMP, LFTS, "opensm.fdbs", "ibdiagnet2.fdbs"),
+    "sl2vl": ("opensm-sl2vl.dump", "ibdiagnet2.slvl"),
     "guid2lid": (GUID2LID,),
     "subnet": (SUBNET,),
     "policy": (POLICY,),
     "config": (CONFIG,),
+    "adaptive": ("ibdiagnet2.far",),
+    "counters": ("ibdiagnet2.pm", "ibdiagnet2.db_csv"),
 }
-_GUID2LID = re.compile(r"0x[0-9a-fA-F]{16} 0x[0-9a-fA-F]{4} 0x[0-9a-fA-F]{4}\s")
-_LANES_FOLLOW = "#in out :"
 
 
 @dataclass(frozen=True)
 class Dumps:
-    """Paths of the files of one subnet manager; None for missing files; logs are oldest first."""
+    """Paths of what is known of one subnet manager; None for missing files."""
 
+    #: Forwarding tables, in any form of `weft.routing.opensm.lft_lines`.
     lfts: Path | None = None
     sl2vl: Path | None = None
+    #: Logs, oldest first.
     logs: tuple[Path, ...] = ()
     guid2lid: Path | None = None
     subnet: Path | None = None
     policy: Path | None = None
     config: Path | None = None
+    #: Adaptive routing tables.
+    adaptive: Path | None = None
+    #: Port counters, for `weft.routing.opensm.counters`.
+    counters: Path | None = None
+    #: Files of folders that are not taken, because a file of their kind was found before.
+    others: tuple[Path, ...] = ()
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
     """Return the files of each kind.
 
-    In a folder, files are found by OpenSM's names. The kind of a single file follows from its name
-    or its contents.
+    The kind of a file follows from its name, or else from its contents. Of several in one folder,
+    the first is taken of OpenSM's names, then those of ibdiagnet2, then other names; files in the
+    folder itself are preferred to those in folders within it.
     """
     files: dict[str, Path] = {}
     logs: tuple[Path, ...] = ()
+    others: list[Path] = []
     for path in paths:
         if path.is_dir():
             logs = logs or logs_of(path.iterdir())
-            for kind, names in _NAMES.items():
-                here = next((path / name for name in names if (path / name).is_file()), None)
-                if here is not None and here.stat().st_size:
-                    files.setdefault(kind, here)
+            here = [each for each in files_of(path) if each.stat().st_size]
+            found = [
+                (_rank(path, file, kind), kind, file) for file in here if (kind := _kind(file))
+            ]
+            for _, kind, file in sorted(found):
+                if kind == "log":
+                    logs = logs or (file,)
+                elif files.setdefault(kind, file) != file:
+                    others.append(file)
         else:
-            kind = _kind(path)
+            kind = _kind(path) or _wrong(path)
             if kind == "log":
                 if logs and path not in logs and not is_log_name(path):
                     raise InputError(f"is of the same kind as {logs[-1]}", file=path)
@@ -76,30 +94,32 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
             if kind in files and not files[kind].samefile(path):
                 raise InputError(f"is of the same kind as {files[kind]}", file=path)
             files[kind] = path
-    return Dumps(**files, logs=logs)
+    return Dumps(**files, logs=logs, others=tuple(others))
+
+
+def _rank(folder: Path, file: Path, kind: str) -> tuple[int, int]:
+    names = _NAMES.get(kind, ())
+    place = names.index(file.name) if file.name in names else len(names)
+    return len(file.relative_to(folder).parts), place
 
 
 def _kind(path: Path) -> str:
+    """Return the kind of a file; empty if it is of none."""
     for kind, names in _NAMES.items():
         if path.name in names and path.is_file():
             return kind
     if path.is_file() and (is_log_name(path) or (is_packed(path) and is_log(read_log(path)))):
         return "log"
-    text = read_text(path)
+    text = head_of(path)
     if is_subnet_list(text):
         return "subnet"
-    if "Unicast lids" in text or text.startswith("dump_ucast_routes"):
-        return "lfts"
-    if _LANES_FOLLOW in text:
-        return "sl2vl"
-    if is_log(text):
-        return "log"
-    if _GUID2LID.match(text):
-        return "guid2lid"
-    if "qos-levels" in text:
-        return "policy"
-    if re.search(r"^routing_engine\b", text, re.MULTILINE):
-        return "config"
+    if is_db_csv(text):
+        return "counters"
+    known = signature(text)
+    return known.kind if known else ""
+
+
+def _wrong(path: Path) -> NoReturn:
     raise InputError(
         "is not a file of OpenSM; expected a dump of tables, lanes, LIDs or cables, a log or a "
         "configuration",

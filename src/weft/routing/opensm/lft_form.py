@@ -153,7 +153,7 @@ class LftForm:
         return there
 
 
-def repeat_own_lids(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
+def repeat_own_lids(fabric: Fabric, table: NDArray[np.integer[Any]]) -> None:
     """Repeat the entries for a switch, which has one LID, at all LID offsets."""
     lines = len(table) // fabric.num_destinations
     own = table[fabric.num_endpoints * lines :].reshape(fabric.num_switches, lines, -1)

@@ -1,7 +1,8 @@
 """Parser of dumps of forwarding tables, independent of a fabric.
 
-It reads OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``, ``dump_fts``
-and ``dump_lfts.sh`` with any options, and files written by hand for OpenSM's ``-U``::
+It reads OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, ``ibdiagnet2.fdbs``, the output of
+``ibroute``, ``dump_fts`` and ``dump_lfts.sh`` with any options, and files written by hand for
+OpenSM's ``-U``::
 
     Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
     0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
@@ -19,11 +20,14 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError
+from weft.core.words import few
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.records import shown
 from weft.routing.opensm.ports import MAX_LID
@@ -33,13 +37,16 @@ _HEADER = re.compile(
     r"0x(?P<guid>[0-9a-fA-F]{1,16})(?:\s+(?P<name>.*?))?:?"
 )
 _OWN_LID = re.compile(r"switch Lid (0x[0-9a-fA-F]{1,4}|\d{1,5})\b")
-_FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
+_FDB_HEADER = re.compile(r"(?:osm_ucast_mgr_)?dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})\b.*")
+_PRIVATE = re.compile(r"PLFT_NUM: *(\d)\b.*")
 _FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 _LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
 _PORT = re.compile(r"\d{1,10}", re.ASCII)
 _GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
 #: Headings above the entries, and other headings of dump_lfts.sh and OpenSM.
-_HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
+_HEADINGS = re.compile(
+    r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal|File version: \d+"
+)
 
 #: Largest port number of an entry, which means "no path".
 NO_PATH = 255
@@ -59,6 +66,8 @@ class LftBlock:
     ports: array[int] = field(default_factory=lambda: array("i"))
     lines: array[int] = field(default_factory=lambda: array("i"))
     closed: bool = False
+    #: Number of the private table (pLFT) for some ports and lanes only; 0 for the table of all.
+    private: int = 0
 
 
 @dataclass
@@ -120,7 +129,7 @@ class _Parser:
                 file=self.file,
             )
         self._check_end(text, number)
-        return Dump(self.blocks, self.keys)
+        return Dump(without_private(self.blocks, self.file), self.keys)
 
     def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
         """Add entries whose lines are in `rows`; `number` is the first entry's line number."""
@@ -190,7 +199,7 @@ class _Parser:
     def _other(self, line: str, number: int) -> None:
         if line.startswith("Unicast lids"):
             self._header(line, number)
-        elif line.startswith("dump_ucast_routes:"):
+        elif line.startswith(("dump_ucast_routes:", "osm_ucast_mgr_dump_ucast_routes:")):
             match = _FDB_HEADER.fullmatch(line)
             if match is None:
                 raise self.fail(f"expected the GUID of a switch, found {shown(line)}", number)
@@ -199,6 +208,10 @@ class _Parser:
             raise self.fail("is a dump of multicast tables; expected unicast tables", number)
         elif match := _FOOTER.fullmatch(line):
             self._footer(int(match[1]), bool(match[2]), number)
+        elif self.blocks and (match := _PRIVATE.fullmatch(line)):
+            if match[1] != "0":
+                guid = self.blocks[-1].guid
+                self.blocks.append(LftBlock(guid, "", number, -1, -1, private=int(match[1])))
         elif not _HEADINGS.fullmatch(line):
             self.strange.append((number, line))
 
@@ -252,6 +265,22 @@ class _Parser:
                 f"{len(self.strange)} lines are not part of a table and were ignored, the first is "
                 f"line {line}: {shown(first)}",
             )
+
+
+B = TypeVar("B", bound=LftBlock)
+
+
+def without_private(blocks: list[B], file: str) -> list[B]:
+    """Return the tables for all ports; a `FormatWarning` counts the switches that have others."""
+    others = {f"{block.guid:#018x}" for block in blocks if block.private}
+    if others:
+        warn(
+            file,
+            f"{count_text(len(others), 'switch')} with private tables (pLFT) for some ports and "
+            f"lanes, of which only the first was read: {few(sorted(others))}",
+            kind="private tables", items=tuple(sorted(others)), severity="warning",
+        )  # fmt: skip
+    return [block for block in blocks if not block.private]
 
 
 def parse_dump(text: str, file: str) -> Dump:

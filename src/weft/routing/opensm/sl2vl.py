@@ -7,6 +7,11 @@ is the switch itself. An adapter port has one table::
     #in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15
     #--------------------------------------------------------
     0   1   : 0  1  2  3  4  5  6  7  0  1  2  3  4  5  6  7
+
+``ibdiagnet2.slvl`` and ibdm's files have a line for each table, with GUID, input and output port,
+and two levels in each byte::
+
+    0x0000000000200000 0 1 0x01 0x23 0x45 0x67 0x01 0x23 0x45 0x67
 """
 
 from __future__ import annotations
@@ -32,8 +37,15 @@ from weft.routing.opensm.ports import (
 )
 from weft.routing.routes import NUM_SLS, VirtualLanes
 
-_HEADER = re.compile(r"(Switch|Channel Adapter|Router) 0x([0-9a-fA-F]{1,16}), base LID \d+, .*")
+_HEADER = re.compile(
+    r"(Switch|Channel Adapter|Router) 0x(?P<guid>[0-9a-fA-F]{1,16}), base LID \d+, .*"
+)
 _ROW = re.compile(r"(\d{1,3})\s+(\d{1,3})\s*:((?:\s+\d{1,2}){16})")
+_BYTES = re.compile(
+    r"0x(?P<guid>[0-9a-fA-F]{1,16}) (?P<into>\d{1,3}) (?P<out>\d{1,3})"
+    r"(?P<levels>(?: 0x[0-9a-fA-F]{2}){8})",
+    re.ASCII,
+)
 _RULER = "#--------------------------------------------------------"
 _HEADING = "#in out : " + "".join(f"{sl:<3}" for sl in range(NUM_SLS)).rstrip()
 _MAX_VL = 15
@@ -45,28 +57,35 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
     `fabric`: fabric of the tables; its hosts must not forward.
 
     Returns one table if all tables of switches are equal, else one per switch, input port and
-    output port; and uint8 [endpoints, 16]: VL of each SL at an adapter port.
+    output port; and uint8 [endpoints, 16]: VL of each SL at an adapter port, empty if a file of
+    ibdiagnet2 has tables of switches only.
     """
     refuse_forwarding_hosts(fabric)
     destination = by_port_guid(fabric)
     base, ports = _layout(fabric)
     switch_tables = np.full((int(base[-1]), NUM_SLS), 255, dtype=np.uint8)
     adapters = np.full((fabric.num_endpoints, NUM_SLS), 255, dtype=np.uint8)
-    at = -1
+    at, packed = -1, None
     for number, line in numbered_lines(path):
         wrong = partial(InputError, file=path, line=number)
-        header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
-        if header:
-            guid = int(header[2], 16)
+        header, row, packed = (form.fullmatch(line) for form in (_HEADER, _ROW, _BYTES))
+        named = header or packed
+        if named:
+            guid = int(named["guid"], 16)
             if guid not in destination:
                 what = explain_guid(fabric, guid)
                 raise wrong(f"{guid:#018x} is {what}; expected the GUID of a port")
             at = destination[guid]
+        if header:
             continue
-        if row is None or at < 0:
+        if packed:
+            into, out = int(packed["into"]), int(packed["out"])
+            table = [int(level, 16) for level in packed["levels"].replace(" 0x", "")]
+        elif row and at >= 0:
+            into, out = int(row[1]), int(row[2])
+            table = [int(vl) for vl in row[3].split()]
+        else:
             raise wrong(f"expected a heading or a line of a table, found {shown(line)}")
-        into, out = int(row[1]), int(row[2])
-        table = [int(vl) for vl in row[3].split()]
         name = destination_name(fabric, at)
         if max(table) > _MAX_VL:
             raise wrong(f"a VL must be 0 to {_MAX_VL}, not {max(table)}")
@@ -81,6 +100,8 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
         if tables[slot, 0] != 255:
             raise wrong(f"{name} already has a table from port {into} to port {out}")
         tables[slot] = table
+    if packed and (adapters == 255).all():
+        adapters = adapters[:0]  # ibdiagnet2 lists switches only
     _refuse_missing(fabric, path, switch_tables, adapters)
     return _lanes(switch_tables, base, ports), adapters
 
