@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Report
+from tests.machine_fabrics import rail_fabric
 from tests.report_pages import comparison_page
 from weft.advice.compare import compare
 from weft.fabrics import Fabric
@@ -265,6 +266,21 @@ def test_search_finds_switch_guid_and_port(report: Report) -> None:
     expect(report.tab.locator("#found li")).to_have_text("No node has this in its name.")
     report.tab.press("#search", "Escape")
     expect(report.tab.locator("#found")).to_be_hidden()
+
+
+def test_search_finds_a_machine_with_all_its_adapters(open_report: Any) -> None:
+    fabric = rail_fabric(machines=4, adapters=2)
+    report = open_report(comparison_page(fabric, patterns=("shift",)))
+    report.tab.fill("#search", "gpu02")
+    expect(report.tab.locator("#found li").first).to_have_text("gpu02 (machine of 2 adapters)")
+    expect(report.tab.locator("#found li")).to_have_count(3)
+    report.tab.press("#search", "Enter")
+    assert report.text("#details h4") == "gpu02 mlx5_0"
+    assert report.text("#details .machine") == (
+        "Machine gpu02 of 2 adapters: gpu02 mlx5_0, gpu02 mlx5_1"
+    )
+    report.tab.click("#details .machine button")
+    assert report.text("#details h4") == "gpu02 mlx5_1"
 
 
 def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +11,15 @@ import pytest
 from tests.machine_fabrics import rail_fabric
 
 import weft
+from weft.cli import main
 from weft.core.errors import InputError
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.judged import Judged
 from weft.fabrics.roles import ROLES, role_of_name
 from weft.fabrics.topology import build
 from weft.routing import route
+from weft.sim.static.all_to_all import all_to_all_users, loads_between_machines
+from weft.sim.static.loads import flow_loads, host_flows, link_users
 from weft.workload import WorkloadBuilder
 from weft.workload.jobs import Job, combine
 from weft.workload.placement import place
@@ -133,6 +138,44 @@ def test_keys_have_no_flows_within_a_machine() -> None:
     fabric = rail_fabric()
     found = weft.workload_keys(fabric, scatter(6), [0, 1, 2, 3, 4, 5])
     assert [key.destinations.tolist() for key in found.keys] == [[4, 5]]
+
+
+@pytest.mark.parametrize("name", ["minhop", "ecmp", "valiant"])
+def test_an_all_to_all_has_no_flows_within_machines(name: str) -> None:
+    fabric = rail_fabric(machines=5, adapters=3, per_group=3, lacking=((4, 1),))
+    if name == "valiant":
+        plain = build("dragonfly:p=2,a=4,h=2")
+        guids = plain.node_guid[plain.host_nodes].tolist()
+        fabric = plain.renamed({g: f"n{h // 2} mlx5_{h % 2}" for h, g in enumerate(guids)})
+    routes = route(fabric, name)
+    source, target = np.divmod(np.arange(fabric.num_hosts**2), fabric.num_hosts)
+    away = fabric.apart(source, target)
+    flows = host_flows(fabric, source[away], target[away], lmc=routes.lmc)
+    found = loads_between_machines(fabric, routes)
+    assert found.per_link == pytest.approx(flow_loads(fabric, routes, flows).per_link)
+    assert (found.flows, found.unrouted) == (len(flows.sources), 0)
+    if not routes.settled:
+        return
+    links = np.arange(fabric.num_links)
+    row = fabric.graph.row_node[fabric.graph.destination_row]
+    listed = link_users(fabric, routes, flows, links)
+    for groups, users in zip(all_to_all_users(fabric, routes, links), listed, strict=True):
+        pairs = Counter(zip(row[flows.sources[users]], row[flows.destinations[users]], strict=True))
+        ends = zip(groups.source, groups.destination, strict=True)
+        assert dict(zip(ends, groups.flows, strict=True)) == pairs
+
+
+def test_comparisons_and_runs_say_machines(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = str(tmp_path / "fabric.ibnetdiscover")
+    write_fabric(rail_fabric(machines=4, adapters=2), path)
+    main(["compare", path, "--engine", "minhop", "--pattern", "shift,all-to-all", "--samples", "2"])
+    assert "hosts 8; machines 4 with 8 adapters;" in capsys.readouterr().out
+    main(["simulate", path, "--workload", "shift", "--ranks-per-host", "2", "--json"])
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert (job["ranks"], job["hosts"], job["machines"]) == (8, 8, 4)
+    # A ring of all adapters: half of its flows stay within machines.
+    result = weft.compare(weft.fabric(path), ["minhop"], ["shift"], samples=2)
+    assert result.runs[0].flows.sum() == 4 * 4
 
 
 # -- roles -----------------------------------------------------------------------------------------

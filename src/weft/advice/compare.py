@@ -30,7 +30,11 @@ from weft.routing.lane_files import opensm_use
 from weft.routing.routes import Routes
 from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
-from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users
+from weft.sim.static.all_to_all import (
+    MAX_LISTED_FLOWS,
+    all_to_all_users,
+    loads_between_machines,
+)
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import (
     Loads,
@@ -56,8 +60,6 @@ PATTERNS = (
 BUSIEST = 24
 #: Up to this many flows on a link are listed by host; more are listed by switch.
 USERS = 32
-#: Largest number of flows of an all-to-all for which the flows on a link are listed.
-MAX_LISTED_FLOWS = 2**22
 
 #: Reasons why the flows on a link cannot be listed: for candidates without and with intermediates.
 _NO_USERS = (
@@ -128,7 +130,7 @@ def compare(
     if engines is None and _other_roots(fabric):
         outcomes.append(_try(fabric, "updn:roots=auto;balance=opensm", samples, seed, two_way))
     outcomes += others
-    loads = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
+    loads = {o.name: loads_between_machines(fabric, o.routes) for o in outcomes if o.routes}
     fits, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
     rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
     first = outcomes[: len(outcomes) - len(others)]
@@ -261,6 +263,12 @@ def _run_patterns(
             except NotApplicable as error:
                 fits[spec] = PatternFit(entry.summary, refusal=str(error))
                 continue
+            away = fabric.apart(*pairs)
+            if not away.any():
+                fits[spec] = PatternFit(entry.summary, refusal="all its flows stay in machines")
+                continue
+            if not away.all():
+                pairs = Pairs(pairs.sources[away], pairs.destinations[away], pairs.spec)
             if taken < fabric.num_hosts:
                 some = f"Among the first {taken:,} of {fabric.num_hosts:,} hosts."
                 fits[spec] = PatternFit(entry.summary, some_hosts=some)

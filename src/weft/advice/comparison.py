@@ -18,6 +18,7 @@ from weft.core.columns import Column
 from weft.core.html import html_table
 from weft.core.words import few
 from weft.fabrics import Fabric, rates_text
+from weft.fabrics.rails import machine_facts
 from weft.fabrics.topology.measures import diameter
 from weft.report.comparison_data import EngineVerdict, Page, PatternRun
 from weft.routing import engine
@@ -516,6 +517,7 @@ def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     span = diameter(fabric)
     facts = [
         ("hosts", f"{fabric.num_hosts:,}"),
+        *machine_facts(fabric),
         ("switches", f"{fabric.num_switches:,}"),
         ("cables", f"{fabric.num_cables:,}"),
         ("rates", rates_text(fabric)),

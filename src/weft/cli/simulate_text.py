@@ -58,6 +58,7 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "status": ("status", str),
     "ranks": ("ranks", _count),
     "hosts": ("hosts", _count),
+    "machines": ("machines", _count),
     "makespan_ns": ("makespan", _time),
     "start_ns": ("start", _time),
     "time_ns": ("time", _time),
@@ -89,9 +90,9 @@ _LEFT = {
 #: Columns that are left out, in this order, if the terminal is too narrow; files have them.
 _DISPENSABLE = (
     "reordering_ns", "packet_hops", "flit_hops", "most_held_bytes", "busiest_share",
-    "max_message_ns", "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages",
-    "early_packets", "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns",
-    "communication_ns", "workload",
+    "max_message_ns", "mean_contention", "hosts", "machines", "size_bytes", "mean_message_ns",
+    "messages", "early_packets", "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown",
+    "bound_ns", "communication_ns", "workload",
 )  # fmt: skip
 #: Minimum width of a column of folded text.
 _NARROWEST = 12
@@ -103,7 +104,7 @@ _RUN_SHOWN = (
     "busiest_link", "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (
-    "run", "job", "workload", "placement", "ranks", "hosts", "start_ns", "time_ns",
+    "run", "job", "workload", "placement", "ranks", "hosts", "machines", "start_ns", "time_ns",
     "communication_ns", "messages", "size_bytes", "mean_message_ns", "max_message_ns",
     "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
 )  # fmt: skip

@@ -81,6 +81,14 @@ def machine_kinds(fabric: Fabric) -> list[MachineKind]:
     return sorted(found, key=lambda kind: (-len(kind.machines), kind.name))
 
 
+def machine_facts(fabric: Fabric) -> list[tuple[str, str]]:
+    """Return the number of machines with its name, or nothing if each has one adapter."""
+    count = len(fabric.machines)
+    if count == fabric.num_hosts:
+        return []
+    return [("machines", f"{count:,} with {fabric.num_hosts:,} adapters")]
+
+
 def _links(fabric: Fabric) -> dict[int, list[tuple[int, int]]]:
     """Return the port number and the switch of each cable of each host."""
     cables = np.flatnonzero(fabric.link_kind == LinkKind.HOST_SWITCH)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.fabrics import Fabric
+from weft.fabrics.rails import machine_facts
 from weft.report.key_picture import MOST_FLOWS, colour_labels, drawn_paths
 from weft.report.layout import layout
 from weft.report.packing import packed
@@ -92,6 +93,7 @@ def render_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
         title=f"Routing keys on {fabric.name}",
         facts=[
             ("hosts", f"{fabric.num_hosts:,}"),
+            *machine_facts(fabric),
             ("switches", f"{fabric.num_switches:,}"),
             ("keys", f"{len(keys):,}"),
             ("flows", f"{sum(len(key.sources) for key in keys):,}"),

@@ -75,4 +75,11 @@ def fabric_blob(fabric: Fabric, drawing: Layout) -> str:
             for code, gbps in rates.T.tolist()
         ],
     }
+    machines = {
+        name: [fabric.num_switches + host for host in hosts]
+        for name, hosts in fabric.machines.items()
+        if len(hosts) > 1
+    }
+    if machines:
+        values["machines"] = machines
     return packed(arrays, values)

@@ -15,6 +15,7 @@ import polars as pl
 
 from weft.core.errors import InputError
 from weft.core.files import write_text
+from weft.fabrics.rails import machine_facts
 from weft.report.layout import layout
 from weft.report.parts import drawing_facts, fabric_blob
 from weft.report.render import render_page
@@ -137,6 +138,7 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
     rows = [
         ("time", time_text(result.makespan_ns)),
         ("ranks", f"{work.num_ranks:,}"),
+        *machine_facts(result.fabric),
         ("messages", f"{len(ops):,}" + missing),
         ("payload", size_text(size)),
         ("delivered", f"{size * 8 / result.makespan_ns:.4g} Gb/s" if result.makespan_ns else "–"),

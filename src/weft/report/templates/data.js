@@ -36,6 +36,9 @@ class FabricData {
     this.numCables = this.aNode.length;
     this.lower = this.names.map((name) => name.toLowerCase());
     this.byName = new Map(this.names.map((name, node) => [name, node]));
+    // Machines with several adapters, by name and by adapter.
+    this.machines = new Map(Object.entries(found.machines ?? {}));
+    this.machineOf = new Map([...this.machines].flatMap(([name, nodes]) => nodes.map((node) => [node, name])));
     // Cables of each node, as offsets into one list.
     const offset = new Int32Array(this.numNodes + 1);
     for (let c = 0; c < this.numCables; c++) {

@@ -96,9 +96,12 @@ class Details {
         element("td", { class: "number" }, run ? number(run.load[out ^ 1]) : "–"));
     });
     if (cables.length > DETAIL_CABLES) rows.push(element("tr", {}, element("td", { colspan: 3 }, `and ${number(cables.length - DETAIL_CABLES)} more`)));
+    const machine = fabric.machineOf.get(node), adapters = fabric.machines.get(machine) ?? [];
     this.box.replaceChildren(
       element("h4", { class: "name" }, fabric.names[node]),
       element("p", { class: "about" }, facts.join(", ")),
+      ...(machine === undefined ? [] : [element("p", { class: "about machine" }, `Machine ${machine} of ${adapters.length} adapters: `,
+        ...adapters.flatMap((other, place) => [place ? ", " : "", other === node ? fabric.names[other] : selectionButton(fabric.names[other], () => this.app.selectNode(other, true))]))]),
       ...(description ? [element("p", { class: "about" }, `Description: ${description}`)] : []),
       element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Its cables" }, element("table", {},
         element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Port and far end"), element("th", { scope: "col", class: "number" }, "Load out"), element("th", { scope: "col", class: "number" }, "Load in"))),
@@ -187,6 +190,13 @@ class Search {
         if (fabric.guid(node).slice(2).replace(/^0+/, "").startsWith(digits)) within.push(node);
       }
     }
+    const order = (name) => name.toLowerCase().indexOf(wanted);
+    const machines = [...fabric.machines.keys()].filter((name) => order(name) >= 0);
+    machines.sort((p, q) => Math.sign(order(p)) - Math.sign(order(q)) || this.order.compare(p, q));
+    this.found.push(...machines.slice(0, 6).map((name) => {
+      const adapters = fabric.machines.get(name);
+      return { node: adapters[0], text: `${name} (machine of ${adapters.length} adapters)` };
+    }));
     const exact = fabric.byName.get(text);
     const nodes = [...new Set([...(exact === undefined ? [] : [exact]), ...starts, ...within])].slice(0, 12);
     this.found.push(...nodes.map((node) => ({ node, text: `${fabric.names[node]} (${fabric.kindName(node)})` })));

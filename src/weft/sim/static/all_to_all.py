@@ -20,7 +20,10 @@ from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
 from weft.routing.validation.validate import reached_rows
-from weft.sim.static.loads import Loads, link_users, round_loads
+from weft.sim.static.loads import Loads, flow_loads, host_flows, link_users, round_loads
+
+#: Largest number of pairs of hosts whose flows are listed.
+MAX_LISTED_FLOWS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,37 @@ class LinkGroups:
     destination: NDArray[np.int64]
     #: int64 [groups]: number of flows.
     flows: NDArray[np.int64]
+
+
+def within_machines(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all ordered pairs of different hosts of one machine, as host numbers."""
+    groups = [np.array(hosts) for hosts in fabric.machines.values() if len(hosts) > 1]
+    pairs = [(np.repeat(group, len(group)), np.tile(group, len(group))) for group in groups]
+    ends = np.concatenate([np.zeros((2, 0), dtype=np.int64), *map(np.array, pairs)], axis=1)
+    different = ends[0] != ends[1]
+    return ends[0][different], ends[1][different]
+
+
+def loads_between_machines(fabric: Fabric, routes: Routes) -> Loads:
+    """Return the loads of one flow from every host to every host of another machine.
+
+    For routes with intermediates on many hosts, flows within machines count as well.
+    """
+    inside = within_machines(fabric)
+    if not len(inside[0]):
+        return all_to_all_loads(fabric, routes)
+    if routes.num_intermediates and fabric.num_hosts**2 <= MAX_LISTED_FLOWS:
+        source, target = np.divmod(np.arange(fabric.num_hosts**2), fabric.num_hosts)
+        away = fabric.apart(source, target)
+        flows = host_flows(fabric, source[away], target[away], lmc=routes.lmc)
+        return flow_loads(fabric, routes, flows)
+    every = all_to_all_loads(fabric, routes)
+    if routes.num_intermediates:
+        return every
+    less = flow_loads(fabric, routes, host_flows(fabric, *inside, lmc=routes.lmc))
+    return Loads(
+        every.per_link - less.per_link, every.flows - less.flows, every.unrouted - less.unrouted
+    )
 
 
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
@@ -170,11 +204,11 @@ def _split_round(
 def all_to_all_users(
     fabric: Fabric, routes: Routes, links: NDArray[np.integer[Any]]
 ) -> list[LinkGroups]:
-    """Return the flows over given links, grouped by switch, if every host sends to every other.
+    """Return the flows over links, grouped by switch, if hosts send to those of other machines.
 
-    The result equals `link_users` for all ordered pairs of different hosts (first port, LID
-    offset 0), grouped by switch without a list of all flows: with forwarding tables, all packets
-    from the hosts of one switch to one destination have the same path.
+    The result equals `link_users` for all ordered pairs of hosts of different machines (first port,
+    LID offset 0), grouped by switch without a list of all flows: with forwarding tables, all
+    packets from the hosts of one switch to one destination have the same path.
 
     `fabric`, `routes`: as in `all_to_all_loads`; the routes must have a single path for each flow.
     `links`: directed links, each at most once.
@@ -184,6 +218,20 @@ def all_to_all_users(
     endpoint = fabric.host_endpoint[fabric.host_endpoint >= 0]
     endpoint = endpoint[graph.destination_row[endpoint] >= 0]
     index, start, end, flows = _users(routes, fabric, endpoint, links)
+    inside = host_flows(fabric, *within_machines(fabric), lmc=routes.lmc)
+    if len(inside.sources):
+        ends = [
+            graph.destination_row[each].astype(np.int64)
+            for each in (inside.sources, inside.destinations)
+        ]
+        key = (index.astype(np.int64) * graph.num_rows + start) * graph.num_rows + end
+        place = {each: at for at, each in enumerate(key.tolist())}
+        for number, through in enumerate(link_users(fabric, routes, inside, links)):
+            theirs = (number * graph.num_rows + ends[0]) * graph.num_rows + ends[1]
+            group, count = np.unique(theirs[through], return_counts=True)
+            flows[[place[each] for each in group.tolist()]] -= count
+        some = flows > 0
+        index, start, end, flows = (each[some] for each in (index, start, end, flows))
     order = np.argsort(index, kind="stable")
     cuts = np.cumsum(np.bincount(index, minlength=len(links)))[:-1]
     node = graph.row_node.astype(np.int64)

@@ -142,6 +142,7 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "placement": Column(pl.String, "", "Placement of the job, as given"),
     "ranks": Column(pl.Int32, "", "Number of ranks"),
     "hosts": Column(pl.Int32, "", "Number of hosts that run the ranks"),
+    "machines": Column(pl.Int32, "", "Number of machines of these hosts (null: as many)"),
     "start_ns": Column(pl.Float64, "ns", "Start time of the job"),
     "end_ns": Column(
         pl.Float64,
@@ -288,6 +289,8 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
             "hosts": len(np.unique(mix.hosts[ranks])),
             "start_ns": start,
         }
+        machines = len(np.unique(result.fabric.machine_of_host[mix.hosts[ranks]]))
+        row["machines"] = machines if machines < row["hosts"] else None
         if isinstance(result, StaticWorkload):
             phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
             row |= _static(result, mine, phases)
