@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.advice.plan_check.cabling import Cabling, cabling_of_fabric, cabling_of_plan
-from weft.advice.plan_check.chains import End, Move, chains
+from weft.advice.plan_check.chains import Move, chains
 from weft.advice.plan_check.check import PlanCheck, check
 from weft.core.units import parse_rate
 from weft.fabrics import Fabric
+from weft.fabrics.cabling import Cabling, End, cabling_of
 from weft.fabrics.formats.cable_plan import read_plan
 from weft.fabrics.parts import Parts
 
@@ -38,19 +38,20 @@ def repaired(found: Cables, result: PlanCheck) -> Cables:
     """Return the cables after the work that a result lists."""
     after = set(found)
     for row in result.table().iter_rows(named=True):
-        here, peer = (row["node"], row["port"]), (row["peer"], row["peer_port"])
+        here, peer = (row["node"], row["port"]), (row["peer_node"], row["peer_port"])
         if row["kind"] in ("missing cable", "absent device"):
             after.add(frozenset((here, peer)))
         elif row["kind"] in ("additional cable", "additional device"):
             after.remove(frozenset((here, peer)))
     moved = [row for each in result.differences for row in each.rows if "right_node" in row]
     wrong = {
-        frozenset(((row["node"], row["port"]), (row["peer"], row["peer_port"]))) for row in moved
+        frozenset(((row["node"], row["port"]), (row["peer_node"], row["peer_port"])))
+        for row in moved
     }
     assert wrong <= after
     after -= wrong
     return after | {
-        frozenset(((row["right_node"], row["right_port"]), (row["peer"], row["peer_port"])))
+        frozenset(((row["right_node"], row["right_port"]), (row["peer_node"], row["peer_port"])))
         for row in moved
     }
 
@@ -196,7 +197,9 @@ def named(result: PlanCheck) -> dict[str, set[frozenset[Any]]]:
             parts = [((r["node"], r["port"]), (r["right_node"], r["right_port"])) for r in rows]
         else:
             parts = [
-                (r[n], r[p]) for r in rows for n, p in (("node", "port"), ("peer", "peer_port"))
+                (r[n], r[p])
+                for r in rows
+                for n, p in (("node", "port"), ("peer_node", "peer_port"))
             ]
         assert frozenset(parts) not in differences[each.kind]
         differences[each.kind].add(frozenset(parts))
@@ -214,7 +217,7 @@ def faulty(fabric: Fabric, seed: int, swaps: int, missing: int, slower: int) -> 
 
 def plan_of(fabric: Fabric, path: Path) -> Cabling:
     weft.cost(fabric, cable_lengths_m=[1000]).write_cables(path)
-    return cabling_of_plan(read_plan(path.read_text(), path.name, {}))
+    return read_plan(path.read_text(), path.name, {})
 
 
 #: Planned fabrics of random cases.
@@ -231,7 +234,7 @@ def test_every_fault_of_a_random_case_is_named_and_none_invented(seed: int) -> N
     rng = random.Random(seed)
     faults = faulty(fabric, seed, *(rng.randint(0, 12) for _ in range(3)))
     found = faults.fabric()
-    result = check(cabling_of_fabric(fabric), cabling_of_fabric(found))
+    result = check(cabling_of(fabric), cabling_of(found))
     assert named(result) == faults.expected
     assert repaired(pairs_of(found), result) == pairs_of(fabric)
 
@@ -241,7 +244,7 @@ def test_a_plan_of_ten_thousand_cables(tmp_path: Path) -> None:
     assert fabric.num_cables > 10_000
     plan = plan_of(fabric, tmp_path / "plan.csv")
     faults = faulty(fabric, 1, 40, 20, 10)
-    result = check(plan, cabling_of_fabric(faults.fabric()))
+    result = check(plan, cabling_of(faults.fabric()))
     assert {kind: len(each) for kind, each in named(result).items()}["swapped cables"] == 40
     assert named(result) == faults.expected
 
@@ -271,7 +274,7 @@ def test_the_work_leads_to_the_plan_whatever_differs(seed: int) -> None:
     found = Fabric.of(parts)
     if rng.random() < 0.5:
         found = found.without(switches=[0])
-    result = check(cabling_of_fabric(fabric), cabling_of_fabric(found))
+    result = check(cabling_of(fabric), cabling_of(found))
     assert repaired(pairs_of(found), result) == pairs_of(fabric)
     same = pairs_of(found) & pairs_of(fabric)
     assert result.same_cables == len(same)

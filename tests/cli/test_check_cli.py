@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import weft
 from weft.advice.plan_check.check import CHECK_COLUMNS, KINDS
 from weft.cli import main
+from weft.fabrics.formats.cable_plan import read_plan
 
 HEAD = "from_node,from_port,from_rack,to_node,to_port,to_rack,rate\n"
 Cable = tuple[str, str]
@@ -174,7 +176,7 @@ def test_a_plan_that_is_kept(compared) -> None:
             rewired((4, ("leaf1[13]", "spine1[3]"))),
             (
                 "moved cables", "warning", "spine1", 3,
-                "move both plugs: spine1[3] to spine1[1] and leaf1[13] to leaf1[11]",
+                "move both plugs: spine1[3] to spine1[1], leaf1[13] to leaf1[11]",
             ),
         ),
         (
@@ -379,7 +381,7 @@ def test_differences_are_written_with_their_columns(compared, suffix: str) -> No
     assert table.row(1, named=True) == {
         "number": 2, "kind": "moved cables", "severity": "warning", "line": 8, "rack": "B2",
         "unit": None, "node": "leaf2", "port": 13, "right_rack": "B2", "right_node": "leaf2",
-        "right_port": 11, "peer_rack": "A1", "peer": "spine1", "peer_port": 2,
+        "right_port": 11, "peer_rack": "A1", "peer_node": "spine1", "peer_port": 2,
         "planned_gbps": None, "found_gbps": None,
         "text": "spine1[2] leads to leaf2[13], not leaf2[11]",
         "action": "move the plug in leaf2[13] to leaf2[11]",
@@ -443,3 +445,30 @@ def test_a_topology_file_of_slurm_is_checked(capsys, tmp_path: Path, monkeypatch
     Path("topology.conf").write_text("SwitchName=a Nodes=h[0-\n")
     assert main(["check", "topology.conf", "found.net"]) == 2
     assert capsys.readouterr().err.startswith("weft: error: topology.conf:1: ")
+
+
+def test_the_sheet_of_a_site(compared, shared: Path) -> None:
+    path = shared / "evidence" / "cable-plans" / "ndt.csv"
+    if not path.is_file():
+        pytest.skip("the sheet is not there")
+    text = path.read_text(encoding="utf-8-sig")
+    sheet = read_plan(text, path.name, {})
+    names = [device.name for device in sheet.devices]
+    build = weft.FabricBuilder("site", rate="4xHDR")
+    nodes = build.switches(names, ports=[41] * len(names))
+    a, b = (np.array([cable.ends[at] for cable in sheet.cables]) for at in (0, 1))
+    # Two cables with exchanged plugs at their first ends, and one that is missing.
+    a[[3, 40]] = a[[40, 3]]
+    a, b = a[1:], b[1:]
+    build.connect(nodes[a[:, 0]], nodes[b[:, 0]], a_ports=a[:, 1], b_ports=b[:, 1])
+    found = build.fabric()
+    texts = [re.sub(r"(.*)/L(\d+)/U(\d+)", r"MF0;\1:CS8500/L0\2/U\3", name) for name in names]
+    order = [texts[names.index(name)] for name in found.node_names]
+    guids = np.arange(len(names), dtype=np.uint64) + 0x5000_0000_0000_0000
+    found = replace(found, node_names=tuple(order), descriptions=tuple(order), node_guid=guids)
+    _, differences, result = compared(text, found)
+    kinds = [each[0] for each in differences]
+    assert kinds == ["swapped cables", "missing cable", "unknown rows"]
+    assert {row["rack"] for row in result["differences"] if row["node"]} <= {"R01-DR426"}
+    assert (result["planned_cables"], result["same_cables"]) == (360, 357)
+    assert sum(row["kind"] == "unknown rows" for row in result["differences"]) == 40

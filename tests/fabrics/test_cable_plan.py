@@ -9,20 +9,27 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import InputError
-from weft.fabrics.formats.cable_plan import CablePlan, is_plan, parse_columns, read_plan
+from weft.fabrics.cabling import Cable, Cabling
+from weft.fabrics.formats.cable_plan import is_plan, parse_columns, read_plan
 
 HEAD = "from_node,from_port,to_node,to_port,rate\n"
 
 
-def plan(text: str, columns: str = "") -> CablePlan:
+def plan(text: str, columns: str = "") -> Cabling:
     return read_plan(text, "plan.csv", parse_columns(columns) if columns else {})
+
+
+def ends_of(read: Cabling, cable: Cable) -> tuple[tuple[str, int, str, int | None], ...]:
+    """Return device, port, rack and height of both ends of a cable."""
+    ends = [(read.devices[number], port) for number, port in cable.ends]
+    return tuple((device.name, port, device.rack, device.unit) for device, port in ends)
 
 
 def only_end(port: str) -> tuple[str, int] | str:
     """Return the first end of a plan of one cable, or why its row is not understood."""
     read = plan(f'{HEAD}dev,"{port}",other,1,\nx,1,y,1,\n')
     assert len(read.cables) + len(read.refused) == read.rows == 2
-    return read.refused[0][1] if read.refused else read.cables[0].ends[0][:2]
+    return read.refused[0][1] if read.refused else ends_of(read, read.cables[0])[0][:2]
 
 
 @pytest.mark.parametrize(
@@ -83,13 +90,15 @@ def test_an_ndt_sheet_with_other_columns_and_one_header_for_both_heights() -> No
         ",rack #,U height,#Fields:StartDevice,StartPort,StartDeviceLocation,EndDevice,EndPort,"
         "EndDeviceLocation,U height,LinkType,Speed,,Length\n"
         ",Rack 1,U41,leaf,Port 21,R01,dir,Blade 1_Port 1/1,R02,U25,Data,200000,HDR,10\n"
-        ",Rack 1,,leaf,Port 22,U40,dir,Blade 1_Port 1/2,R02,,data,,HDR,10\n"
-        ",Rack 1,U1,leaf,Port 23,R01,con,Port 1,R02,U25,Console,,,\n"
+        ",Rack 1,,leaf9,Port 22,U40,dir,Blade 2_Port 1/2,R02,,data,,HDR,10\n"
+        ",,40,leaf7,1,7,dir,Blade 1_Port 1/3,U2,,,,,\n"
+        ",Rack 1,U1,leaf,Port 23,7,con,Port 1,R02,U25,Console,,,\n"
     )
-    first, second = read.cables
-    assert first.ends == (("leaf", 21, "R01", 41), ("dir/L1/U1", 1, "R02", 25))
-    assert second.ends == (("leaf", 22, "Rack 1", 40), ("dir/L1/U1", 2, "R02", None))
-    assert read.refused == [(4, "the link type 'Console' is not Data")]
+    first, second, third = read.cables
+    assert ends_of(read, first) == (("leaf", 21, "R01", 41), ("dir/L1/U1", 1, "R02", 25))
+    assert ends_of(read, second) == (("leaf9", 22, "Rack 1", 40), ("dir/L2/U1", 2, "R02", None))
+    assert ends_of(read, third) == (("leaf7", 1, "7", 40), ("dir/L1/U1", 3, "R02", 25))
+    assert read.refused == [(5, "the link type 'Console' is not Data")]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -104,7 +113,7 @@ def test_separators_quotes_titles_and_headers_that_occur_twice(separator: str) -
     read = plan(text, "from_node=switch,from_port=Port,to_node=Host,to_port=Port")
     (cable,) = read.cables
     assert cable.line == 3
-    assert cable.ends == (("sw 1", 1, "", None), ("n 1", 2, "", None))
+    assert ends_of(read, cable) == (("sw 1", 1, "", None), ("n 1", 2, "", None))
 
 
 def test_a_repeated_cable_and_a_port_with_two_cables() -> None:
@@ -120,8 +129,8 @@ def test_a_repeated_cable_and_a_port_with_two_cables() -> None:
     ("text", "columns", "says"),
     [
         ("a,b\n1,2\n", "", "plan.csv: has no column 'from_node' or 'from_port' or 'to_node' or"),
-        ("a,b\n1,2\n", "", "its first row has 'a', 'b'; name its columns with --columns"),
-        (f"{HEAD}a,1,b,1,\n", "rate=Gb", "has no column 'Gb'; its first row has 'from_node'"),
+        ("a,b\n1,2\n", "", "its header has 'a', 'b'; name its columns with --columns"),
+        (f"{HEAD}a,1,b,1,\n", "rate=Gb", "has no column 'Gb'; its header has 'from_node'"),
         (HEAD, "", "plan.csv: has no row with a cable after its header"),
         (f"{HEAD}a,x,b,1,\n", "", "after its header; line 2: the port 'x' is not understood"),
         (f'{HEAD}a,1,b,"1,\nc,1,d,1\n', "", "plan.csv:2: is not valid CSV: unexpected end of"),

@@ -194,6 +194,7 @@ OTHER = {
     "platform of SimGrid": "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"simgrid.dtd\">\n",
     "GraphML": '<?xml version="1.0"?>\n<graphml>\n',
     "Graphviz": 'graph "x" {\n  rankdir=BT;\n',
+    "a cable plan": "#Fields:StartDevice,StartPort,EndDevice,EndPort,LinkType\n",
     "dump of forwarding tables": "Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000:\n",
     "adaptive routing tables": "File version: 1\nSwitch 0x0000000000200000\nGroups Definition:\n",
     "SL to VL tables": "0x0000000000200000 1 2 0x01 0x23 0x45 0x67 0x01 0x23 0x45 0x67\n",

@@ -12,7 +12,6 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.plan_check.cabling import Cabling, cabling_of_fabric, cabling_of_plan
 from weft.advice.plan_check.check import PlanCheck, check
 from weft.cli.common import (
     NO_OPTIONS,
@@ -26,10 +25,11 @@ from weft.cli.option_types import FIRST, OUTPUT, File, Pair
 from weft.cli.output import emit
 from weft.core.columns import write_table
 from weft.core.counts import count_text
-from weft.core.errors import STANDARD_INPUT, InputError
+from weft.core.errors import InputError
 from weft.core.files import is_source, read_text
 from weft.core.severity import FailOn, fails
 from weft.fabrics import Fabric
+from weft.fabrics.cabling import Cabling, cabling_of
 from weft.fabrics.formats import reader
 from weft.fabrics.formats.cable_plan import is_plan, parse_columns, read_plan
 from weft.fabrics.formats.slurm import SlurmTopology, is_topologies, parse_topologies
@@ -86,7 +86,7 @@ def check_command(
         if out is not None:
             raise InputError("--out requires cables, which a topology file of Slurm does not have")
         return _check_slurm(parse_topologies(text, plan), plan, options.load(found), fail_on)
-    there = cabling_of_fabric(options.load(found))
+    there = cabling_of(options.load(found))
     result = check(_planned(plan, text, columns, options), there)
     table = result.table()
     emit(
@@ -124,12 +124,15 @@ def _planned(plan: str, text: str | None, columns: str | None, options: FabricOp
     named = parse_columns(columns) if columns is not None else {}
     if named or text is not None:
         text = read_text(plan, utf16=True) if text is None else text
-        sheet = Path(plan).suffix.lower() in _SHEETS or plan in STANDARD_INPUT
-        known = any(entry.facts["sniff"](text) for entry in reader)
-        if named or is_plan(text) or (sheet and not known):
-            return cabling_of_plan(read_plan(text, plan, named))
+        # A pipe cannot be read again as a fabric.
+        pipe = not Path(plan).is_file()
+        sheet = pipe or Path(plan).suffix.lower() in _SHEETS
+        if named or is_plan(text) or (sheet and not any(e.facts["sniff"](text) for e in reader)):
+            return read_plan(text, plan, named)
+        if pipe:
+            raise InputError("is a pipe; give the file of a fabric by its name", file=plan)
     names = getattr(options, "names", None) if is_source(plan) else None
-    return cabling_of_fabric(load_fabric(plan, names=names))
+    return cabling_of(load_fabric(plan, names=names))
 
 
 def _print(result: PlanCheck) -> None:
@@ -149,18 +152,15 @@ def _print(result: PlanCheck) -> None:
         out.print("no difference")
         return
     out.print("; ".join(f"{number:,} × {kind}" for kind, number in count.most_common()))
+    action = "text" if result.readings else "action"
+    racks = [each.rows[0].get("rack") or "" for each in result.differences]
+    heads = ["", *["rack"] * any(racks), "port", "difference", action.replace("action", "to do")]
     screen = Table(box=box.SIMPLE_HEAD)
-    racks = any(each.rack for each in result.differences)
-    for head in [
-        "",
-        *["rack"] * racks,
-        "port",
-        "difference",
-        "text" if result.readings else "to do",
-    ]:
+    for head in heads:
         screen.add_column(head, justify="left" if head else "right", overflow="fold")
-    for number, each in enumerate(result.differences, 1):
-        what = each.text if result.readings else each.action
-        cells = [str(number), *[each.rack] * racks, each.place, each.kind, what]
+    for number, (rack, each) in enumerate(zip(racks, result.differences, strict=True), 1):
+        unit = each.rows[0].get("unit")
+        place = rack if unit is None else f"{rack} U{unit}"
+        cells = [str(number), *[place] * any(racks), each.place, each.kind, getattr(each, action)]
         screen.add_row(*map(escape, cells))
     out.print(screen)

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-#: A port: number of the device, then of the port.
-End = tuple[int, int]
-Pair = tuple[End, End]
+from weft.fabrics.cabling import End, Pair
 
 
 class Move(NamedTuple):

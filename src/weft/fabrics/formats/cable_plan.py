@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.core.arguments import shown
 from weft.core.errors import InputError
@@ -17,6 +17,7 @@ from weft.core.registry import did_you_mean
 from weft.core.units import parse_rate
 from weft.core.words import few, split_quoted, unquoted
 from weft.fabrics.builder import MAX_PORTS
+from weft.fabrics.cabling import Cable, Cabling, Device, End, chip_name
 from weft.fabrics.machines import adapter_parts
 
 #: Column of a plan -> its headers in UFM's NDT files besides its own name, without blanks and
@@ -41,41 +42,9 @@ _HEAD_ROWS = 50
 
 _PORT = re.compile(r"(?:ib ?)?(?:port|p)? ?(?:1/)?(\d{1,5})", re.IGNORECASE | re.ASCII)
 _BLADE = re.compile(r"blade ?(\d{1,3})[_ ]port (\d{1,2})/(\d{1,5})", re.IGNORECASE | re.ASCII)
+_GUID = re.compile(r"(?:0[xX]|[SHR]-)?([0-9a-fA-F]{16})", re.ASCII)
 _UNIT = re.compile(r"U? ?(\d{1,3})", re.IGNORECASE | re.ASCII)
 _SPEED = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?([gm]?)(?:b(?:it)?(?:/s|ps))?", re.IGNORECASE)
-
-
-class PlannedEnd(NamedTuple):
-    """One end of a planned cable; `node` is the device, or ``chassis/L1/U1`` for a line card."""
-
-    node: str
-    port: int
-    rack: str
-    unit: int | None
-
-
-class PlannedCable(NamedTuple):
-    """A planned cable; `rate_gbps` is NaN where unknown, and nominal if `rate_code` is 0."""
-
-    line: int
-    ends: tuple[PlannedEnd, PlannedEnd]
-    rate_gbps: float
-    rate_code: int
-
-
-@dataclass
-class CablePlan:
-    """The cables of a plan: each row is one of them, repeats one, or has a reason why it is not."""
-
-    name: str
-    rows: int = 0
-    cables: list[PlannedCable] = field(default_factory=list)
-    #: Line and reason of the rows that are not understood.
-    refused: list[tuple[int, str]] = field(default_factory=list)
-    #: Number of rows that repeat a cable, for example from its other end.
-    repeated: int = 0
-    #: Texts in the column of rates that are not understood.
-    not_rates: set[str] = field(default_factory=set)
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -96,81 +65,93 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def is_plan(text: str) -> bool:
     """Return whether a text has a row with the headers that a plan needs."""
-    return any(_header(text, separator, {}) for separator in _SEPARATORS)
+    return _start(text, {}) is not None
 
 
-def read_plan(text: str, file: str, named: Mapping[str, str]) -> CablePlan:
+def read_plan(text: str, file: str, named: Mapping[str, str]) -> Cabling:
     """Read a cable plan.
 
     `named`: headers of columns with other names than those in `COLUMNS`.
     """
-    headers = (_header(text, separator, named) for separator in _SEPARATORS)
-    header = next((each for each in headers if each), None)
-    if header is None:
+    start = _start(text, named)
+    if start is None:
         raise _without_header(text, file, named)
-    plan = CablePlan(file)
-    used: dict[tuple[str, int], tuple[int, tuple[str, int]]] = {}
-    for line, row in header.rows(text, file):
-        plan.rows += 1
-        cable = _cable(row, line, plan.not_rates)
-        if isinstance(cable, str):
-            plan.refused.append((line, cable))
-            continue
-        a, b = ((end.node, end.port) for end in cable.ends)
-        if a in used and used[a][1] == b:
-            plan.repeated += 1
-        elif taken := next((end for end in (a, b) if end in used), None):
-            other = f"{taken[0]}[{taken[1]}] has another cable in line {used[taken][0]}"
-            plan.refused.append((line, other))
-        else:
-            used[a], used[b] = (line, b), (line, a)
-            plan.cables.append(cable)
+    rows, places = start
+    plan = Cabling(file, is_list=True)
+    numbers: dict[str, int] = {}
+    used: dict[End, tuple[int, End]] = {}
+    line = rows.line_num + 1
+    try:
+        for row in rows:
+            cells = [" ".join(cell.split()) for cell in row]
+            if any(cells):
+                plan.rows += 1
+                _add_row(plan, line, _Row(cells, places), numbers, used)
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"is not valid CSV: {error}", file=file, line=line) from None
     if not plan.cables:
         why = f"; line {plan.refused[0][0]}: {plan.refused[0][1]}" if plan.refused else ""
         raise InputError(f"has no row with a cable after its header{why}", file=file)
     return plan
 
 
-class _Header(NamedTuple):
-    separator: str
-    number: int
-    #: Column -> positions in a row; the first one with a text counts.
-    places: Mapping[str, Sequence[int]]
-
-    def rows(self, text: str, file: str) -> Iterator[tuple[int, dict[str, list[str]]]]:
-        """Yield line and cells by column of each row that is not empty."""
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.separator, strict=True)
-        line = 1
-        try:
-            for number, row in enumerate(reader):
-                cells = [" ".join(cell.split()) for cell in row]
-                if number > self.number and any(cells):
-                    yield (
-                        line,
-                        {
-                            name: [cells[at] for at in places if at < len(cells) and cells[at]]
-                            for name, places in self.places.items()
-                        },
-                    )
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise InputError(f"is not valid CSV: {error}", file=file, line=line) from None
-
-
-def _header(text: str, separator: str, named: Mapping[str, str]) -> _Header | None:
-    for number, row in enumerate(_first_rows(text, separator)):
-        places = _places(row, named)
-        if all(places[name] for name in (*NEEDED, *named)):
-            return _Header(separator, number, places)
+def _start(text: str, named: Mapping[str, str]) -> tuple[Any, dict[str, Sequence[int]]] | None:
+    """Return the rows after the header, and the positions of each column."""
+    for separator in _SEPARATORS:
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        with contextlib.suppress(csv.Error):
+            for row in islice(rows, _HEAD_ROWS):
+                places = _places(row, named)
+                if all(places[name] for name in (*NEEDED, *named)):
+                    return rows, places
     return None
 
 
-def _first_rows(text: str, separator: str) -> list[list[str]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    try:
-        return list(islice(reader, _HEAD_ROWS))
-    except csv.Error:
-        return []
+class _Row(NamedTuple):
+    cells: Sequence[str]
+    places: Mapping[str, Sequence[int]]
+
+    def texts(self, column: str) -> list[str]:
+        """Return the texts in a column, which may be in several places; empty ones do not count."""
+        places = self.places[column]
+        return [self.cells[at] for at in places if at < len(self.cells) and self.cells[at]]
+
+    def text(self, column: str) -> str:
+        return "".join(self.texts(column)[:1])
+
+
+def _add_row(
+    plan: Cabling, line: int, row: _Row, numbers: dict[str, int], used: dict[End, tuple[int, End]]
+) -> None:
+    """Add the cable of a row, or the reason why it has none."""
+    found = _ends(row)
+    if isinstance(found, str):
+        plan.refused.append((line, found))
+        return
+    a, b = ((_number(plan, numbers, device), port) for device, port in found)
+    taken = next((end for end in (a, b) if end in used), None)
+    if a in used and used[a][1] == b:
+        plan.repeated += 1
+    elif taken is not None:
+        port = f"{plan.devices[taken[0]].name}[{taken[1]}]"
+        plan.refused.append((line, f"{port} has another cable in line {used[taken][0]}"))
+    elif a == b:
+        plan.refused.append((line, "both ends are one port"))
+    else:
+        used[a], used[b] = (line, b), (line, a)
+        plan.cables.append(Cable((a, b), *_rate(row.text("rate"), plan.not_rates), line))
+
+
+def _number(plan: Cabling, numbers: dict[str, int], device: Device) -> int:
+    """Return the number of a device, which is added to the plan if it is new."""
+    number = numbers.setdefault(device.name, len(plan.devices))
+    if number == len(plan.devices):
+        plan.devices.append(device)
+    known = plan.devices[number]
+    unit = device.unit if known.unit is None else known.unit
+    plan.devices[number] = known._replace(rack=known.rack or device.rack, unit=unit)
+    return number
 
 
 def _places(row: Sequence[str], named: Mapping[str, str]) -> dict[str, Sequence[int]]:
@@ -192,7 +173,11 @@ def _places(row: Sequence[str], named: Mapping[str, str]) -> dict[str, Sequence[
 
 def _without_header(text: str, file: str, named: Mapping[str, str]) -> InputError:
     """Return the error of a file in which no row has the headers that are needed."""
-    rows = [row for separator in _SEPARATORS for row in _first_rows(text, separator)]
+    rows: list[list[str]] = []
+    for separator in _SEPARATORS:
+        with contextlib.suppress(csv.Error):
+            lines = io.StringIO(text, newline="")
+            rows += islice(csv.reader(lines, delimiter=separator), _HEAD_ROWS)
     fit = {at: sum(map(bool, _places(row, named).values())) for at, row in enumerate(rows)}
     best = rows[max(fit, key=lambda at: (fit[at], len(rows[at])))] if rows else []
     places = _places(best, named)
@@ -201,44 +186,42 @@ def _without_header(text: str, file: str, named: Mapping[str, str]) -> InputErro
     ]
     heads = [shown(cell.strip()) for cell in best if cell.strip()]
     return InputError(
-        f"has no column {' or '.join(map(repr, lacking))}; its first row has {few(heads, 12)}; "
+        f"has no column {' or '.join(map(repr, lacking))}; its header has {few(heads, 12)}; "
         "name its columns with --columns, as in from_node=HEADER,from_port=HEADER",
         file=file,
     )
 
 
-def _cable(row: Mapping[str, Sequence[str]], line: int, not_rates: set[str]) -> PlannedCable | str:
-    """Return the cable of a row, or why it has none."""
-    kind = "".join(row["link_type"][:1])
+def _ends(row: _Row) -> list[tuple[Device, int]] | str:
+    """Return device and port of both ends of a row, or why they are not understood."""
+    kind = row.text("link_type")
     if kind.lower() not in ("", "data"):
         return f"the link type {shown(kind)} is not Data"
     ends = []
     for end in ("from", "to"):
-        texts = ("".join(row[f"{end}_{what}"][:1]) for what in ("node", "port"))
-        known = _end(*texts)
+        known = _port(row.text(f"{end}_node"), row.text(f"{end}_port"))
         if isinstance(known, str):
             return known
-        racks, units = row[f"{end}_rack"], [*row[f"{end}_unit"], *row[f"{end}_rack"]]
-        rack = next((text for text in racks if not _UNIT.fullmatch(text)), "".join(racks[:1]))
-        unit = next(filter(None, map(_UNIT.fullmatch, units)), None)
-        ends.append(PlannedEnd(*known, rack, int(unit[1]) if unit else None))
-    if ends[0][:2] == ends[1][:2]:
-        return "both ends are one port"
-    text = "".join(row["rate"][:1])
-    rate = _rate(text)
-    if rate is None:
-        not_rates.add(text)
-    return PlannedCable(line, (ends[0], ends[1]), *(rate or (math.nan, 0)))
+        name, port = known
+        racks = row.texts(f"{end}_rack")
+        # Some sheets have the height in the column of the rack, and the rack in another one.
+        heights = [text for text in racks if text[0] in "Uu" and _UNIT.fullmatch(text)]
+        rack = next((text for text in racks if text not in heights), "")
+        units = map(_UNIT.fullmatch, [*row.texts(f"{end}_unit"), *heights])
+        unit = next((int(match[1]) for match in units if match), None)
+        guid = _GUID.fullmatch(name)
+        ends.append((Device(name, (name,), int(guid[1], 16) if guid else None, rack, unit), port))
+    return ends
 
 
-def _end(node: str, text: str) -> tuple[str, int] | str:
-    """Return device and port of one end of a cable, or why they are not understood."""
+def _port(node: str, text: str) -> tuple[str, int] | str:
+    """Return device and port of one end, or why they are not understood."""
     if not node or not text:
         return f"has no {'port' if node else 'device'} at one end"
     if match := _PORT.fullmatch(text):
         port = int(match[1])
     elif match := _BLADE.fullmatch(text):
-        node, port = f"{node}/L{int(match[1])}/U{int(match[2])}", int(match[3])
+        node, port = chip_name(node, f"L{match[1]}", match[2]), int(match[3])
     else:
         device, slash, number = text.removeprefix(f"{node} ").partition("/")
         if not adapter_parts(f"{node} {device}") or (slash and not number.isdecimal()):
@@ -247,14 +230,16 @@ def _end(node: str, text: str) -> tuple[str, int] | str:
     return (node, port) if 1 <= port <= MAX_PORTS else f"there is no port {port}"
 
 
-def _rate(text: str) -> tuple[float, int] | None:
+def _rate(text: str, not_rates: set[str]) -> tuple[float, int, bool]:
+    """Return Gb/s (NaN if not known), code of the name, and whether it is a mere number."""
     match = _SPEED.fullmatch(text)
-    if match is None:
-        try:
-            return parse_rate(text) if text else (math.nan, 0)
-        except InputError:
-            return None
-    value = float(match[1])
-    # NDT files state Mb/s.
-    mega = match[2].lower() == "m" or (not match[2] and value >= 1000)
-    return (value / 1000 if mega else value, 0) if value else None
+    if match and float(match[1]):
+        value = float(match[1])
+        # NDT files state Mb/s.
+        mega = match[2].lower() == "m" or (not match[2] and value >= 1000)
+        return (value / 1000 if mega else value), 0, True
+    try:
+        return *parse_rate(text), False
+    except InputError:
+        not_rates.update({text} - {""})
+        return math.nan, 0, False

@@ -50,6 +50,11 @@ SIGNATURES = (
         "give the file or spec from which it was made",
     ),
     Signature(
+        "a cable plan",
+        r"(?:^|,)(?:StartPort|from_port),",
+        "'weft check' compares it with a fabric",
+    ),
+    Signature(
         "a dump of forwarding tables",
         r"^Unicast lids |^(?:osm_ucast_mgr_)?dump_ucast_routes: ",
         _AUDITED,
