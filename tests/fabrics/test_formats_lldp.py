@@ -269,6 +269,12 @@ DASHES = "-----------  --------------  --------------  ------------  -----------
         ("a.txt", HEAD + DASHES + "Ethernet0                    Ethernet4       BR            x\n",
          3, "the neighbour at Ethernet0 has no name"),
         ("a.txt", HEAD + "Ethernet0    b   Ethernet4  BR  x\n", None, "no line of dashes"),
+        ("a.txt", HEAD + DASHES + "Ethernet0    b               Ethernet4       BR            x\n",
+         None, "it may be cut short"),
+        ("a.json", '{"lldp": {"intrface": {}}}', None, "expected a list of interfaces"),
+        ("a.json", '{"lldp": {"interface": {"eth1": {"port": {}, "via": "LLDP"}}}}', None,
+         "eth1 has no chassis"),
+        ("a.json", '{"lldp": {"interface": ["eth1"]}}', None, "expected an object with chassis"),
         ("a.txt", HEAD + DASHES + "Ethernet0    b\n", 3, "expected a local port, a device and"),
     ],
 )  # fmt: skip

@@ -120,6 +120,9 @@ CASES = {
     "a switch there twice": (
         r"\Z", "SwitchName=s1-1\n", "error", "s1-1 is there twice",
     ),
+    "an upper switch there twice": (
+        r"\Z", "SwitchName=s3-0 Switches=s2-0\n", "error", "s3-0 is there twice",
+    ),
     "a long name": (
         r"\Z", f"SwitchName={'x' * 65}\n", "error", f"{'x' * 65} is longer than 64 characters",
     ),

@@ -23,6 +23,8 @@ from weft.fabrics.formats.graphviz import write as write_dot
 from weft.fabrics.formats.hostlist import compress, expand
 from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
 from weft.fabrics.formats.ibsim import write as write_ibsim
+from weft.fabrics.formats.lldp import Neighbours, joined
+from weft.fabrics.formats.netlist import Netlist
 from weft.fabrics.formats.node_name_map import parse_names, with_names
 from weft.fabrics.formats.node_name_map import write as write_names
 from weft.fabrics.formats.slurm import write as write_slurm
@@ -312,7 +314,23 @@ def small_texts() -> list[str]:
     return [write_ibnetdiscover(tree), write_ibsim(tree), write_names(tree)]
 
 
-SMALL = small_texts()
+#: A topology file of ibdm, and what lldpctl and SONiC print.
+OTHERS = [
+    "# two\nMTS400 S1\n   P1 -4x-10G-> Cougar h1 P1\n   P2 -> MTS400 S2 P2\n\nMTS400 S2\n",
+    "Cougar\th1\tP1\tMTS800\tS1\tP1\nCougar\th2\tP1\tMTS800\tS1\tP2\n",
+    """{"lldp": {"interface": [
+  {"swp1": {"chassis": {"h1": {"id": {"type": "mac", "value": "02:00"}}},
+   "port": {"id": {"type": "ifname", "value": "eth0"}}}},
+  {"swp2": {"chassis": {"h2": {"capability": [{"type": "Bridge", "enabled": true}]}},
+   "port": {"id": {"type": "mac", "value": "02:01"}, "descr": "eth1"}}}
+]}}""",
+    "LocalPort    RemoteDevice    RemotePortID    Capability    RemotePortDescr\n"
+    "-----------  --------------  --------------  ------------  -----------------\n"
+    "Ethernet0    leaf2           Ethernet4       BR            x\n"
+    "Ethernet4    h1              eth0            O\n"
+    "--------------------------------------------------\nTotal entries displayed:  2\n",
+]
+SMALL = small_texts() + OTHERS
 
 
 def accepts_or_refuses(text: str) -> None:
@@ -325,6 +343,10 @@ def accepts_or_refuses(text: str) -> None:
             refusal: InputError | None = None
             try:
                 result = read(text, "mutated")
+                if isinstance(result, Neighbours):
+                    result = joined([result])
+                if isinstance(result, Netlist):
+                    result = result.fabric()
             except InputError as error:
                 refusal = error
         if refusal is not None:

@@ -18,7 +18,7 @@ from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.words import few, natural_key
 from weft.fabrics import DEFAULT_RATE, NodeKind
-from weft.fabrics.formats.format_registry import reader, warn
+from weft.fabrics.formats.format_registry import printable, reader, warn
 from weft.fabrics.formats.hostlist import expand
 from weft.fabrics.formats.netlist import MAX_PORTS, Netlist, NodeRecord, PortRecord
 
@@ -107,12 +107,22 @@ def read(
         If the text is not what lldpctl prints.
     """
     documents = list(_documents(text, file))
-    own = [name for each in documents for name, _ in _named(each.get("local-chassis"), "chassis")]
-    net = _neighbours(file, device or next(filter(None, own), None), hosts, rate)
+    net = _neighbours(file, device, hosts, rate)
     for each in documents:
-        for port, item in _interfaces(each.get("lldp")):
-            for name, chassis in _named([item], "chassis"):
-                net.seen.append(_sight(net, port, item, name, chassis))
+        own = [name for name, _ in _chassis(each.get("local-chassis", {}), net)]
+        if own and device is None:
+            net.device, net.from_file = own[0], False
+    for each in documents:
+        for lldp in _all(each.get("lldp")):
+            if not isinstance(lldp, dict) or lldp.keys() - {"interface"}:
+                net.fail("expected a list of interfaces in lldp")
+            for port, item in _entries(lldp.get("interface"), "chassis", net):
+                before = len(net.seen)
+                net.seen += [
+                    _sight(net, port, item, name, chassis) for name, chassis in _chassis(item, net)
+                ]
+                if len(net.seen) == before:
+                    net.fail(f"{port or 'an interface'} has no chassis")
     return net
 
 
@@ -143,7 +153,7 @@ def read_table(
     net = _neighbours(file, device, hosts, rate)
     net.is_switch = True
     columns: list[slice] | None = None
-    rows = 0
+    rows = total = managed = 0
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if columns is None:
@@ -153,10 +163,12 @@ def read_table(
         elif not words or (len(words) == 1 and set(words[0]) == {"-"}):
             continue
         elif line.startswith("Total entries displayed:"):
+            total = number
             if words[-1] != str(rows):
                 net.fail(f"states {words[-1]} entries, but lists {rows}", number)
         else:
             rows += 1
+            managed += line.startswith("eth0 ")
             port, name, far, capability, text_of = (line[column].strip() for column in columns)
             if not port or not far:
                 net.fail("expected a local port, a device and its port", number)
@@ -168,6 +180,10 @@ def read_table(
                 net.seen.append(_Sight(number, port, name, tuple(filter(None, names)), forwards))
     if columns is None:
         net.fail("has no line of dashes below the heading")
+    if not total:
+        net.fail("has no number of entries at the end; it may be cut short")
+    if managed:
+        warn(file, "left out: eth0, the port for management", kind="left out", lost=managed)
     return net
 
 
@@ -206,31 +222,30 @@ def _all(value: Any) -> list[Any]:
 def _text(value: Any) -> str:
     """Return a text, which json0 puts into a list of one object with a value."""
     first = next(iter(_all(value)), "")
-    return str(first.get("value", "")).strip() if isinstance(first, dict) else str(first).strip()
+    text = first.get("value", "") if isinstance(first, dict) else first
+    return printable(str(text).strip())
 
 
-def _keyed(value: Any, known: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and contents of objects: json has ``{name: {…}}``, json0 ``{"name": …, …}``."""
+def _entries(value: Any, key: str, net: Neighbours) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and contents of objects: json has ``{name: {…}}``, json0 ``{"name": …, …}``.
+
+    `key`: key of the contents, by which an object without a name is known.
+    """
     for item in _all(value):
-        if not isinstance(item, dict):
-            continue
-        if known in item or "name" in item:
+        if isinstance(item, dict) and (key in item or "name" in item):
             yield _text(item.get("name")), item
+        elif isinstance(item, dict) and all(isinstance(each, dict) for each in item.values()):
+            yield from ((printable(name), each) for name, each in item.items())
         else:
-            yield from ((str(name), each) for name, each in item.items() if isinstance(each, dict))
+            net.fail(f"expected an object with {key}, found {item!r:.40}")
 
 
-def _interfaces(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    for each in _all(value):
-        if isinstance(each, dict):
-            yield from _keyed(each.get("interface"), "chassis")
-
-
-def _named(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _chassis(item: Any, net: Neighbours) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and contents of each chassis; without a name, it is the text of its id."""
-    for each in _all(value):
-        for name, chassis in _keyed(each.get(key) if isinstance(each, dict) else None, "id"):
-            yield name or _text(chassis.get("id")), chassis
+    for each in _all(item):
+        if isinstance(each, dict):
+            for name, chassis in _entries(each.get("chassis"), "id", net):
+                yield name or _text(chassis.get("id")), chassis
 
 
 def _sight(

@@ -66,14 +66,14 @@ class _Table(BaseModel):
 class SlurmBlock(_Table):
     """A block and its nodes."""
 
-    name: str = Field(alias="block")
+    name: str = Field(alias="block", pattern=r"^\S+$")
     nodes: _Names = ()
 
 
 class SlurmSwitch(_Table):
     """A switch, and the nodes or switches below it."""
 
-    name: str = Field(alias="switch")
+    name: str = Field(alias="switch", pattern=r"^\S+$")
     nodes: _Names = ()
     children: _Names = ()
 
@@ -90,7 +90,7 @@ class _Blocks(_Table):
 class SlurmTopology(_Table):
     """One topology of a file."""
 
-    topology: str
+    topology: str = Field(pattern=r"^\S+$")
     cluster_default: bool = False
     tree: _Tree | None = None
     block: _Blocks | None = None

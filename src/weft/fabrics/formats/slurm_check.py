@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from weft.core.arguments import shown
 from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.severity import SEVERITIES, Severity
@@ -135,7 +136,7 @@ class _Check:
             waiting = {switch.name for switch in left}
             for switch in left:
                 if not waiting & set(switch.children):
-                    waiting.remove(switch.name)
+                    waiting.discard(switch.name)
                     for child in switch.children:
                         leaves[switch.name] |= leaves.get(child, set())
             left = [switch for switch in left if switch.name in waiting]
@@ -194,4 +195,4 @@ def _listed(names: Iterable[str]) -> str:
     try:
         return compress(every)
     except InputError:
-        return few(every)
+        return few([shown(name) for name in every])
