@@ -239,6 +239,20 @@ def test_hosts_that_forward_are_hosts_if_they_are_listed(tmp_path: Path) -> None
     assert dict(zip(found.node_names, found.node_kind, strict=True))[name] == NodeKind.HOST
 
 
+def test_options_of_a_folder_are_those_of_its_files_of_the_format(tmp_path: Path) -> None:
+    plan = build("xgft:2;2,2;1,1")
+    folder = tmp_path / "x"
+    write(plan, folder, "json", mau="")
+    write(plan, tmp_path / "sonic", "sonic")
+    (folder / "s1-0.json").unlink()
+    (folder / "s1-0.txt").write_text((tmp_path / "sonic" / "s1-0.txt").read_text())
+    found = quiet(folder, format="lldp:rate=4xNDR,hosts=s2-0.cluster")
+    assert set(found.cable_rate_gbps.tolist()) == {400.0}
+    assert found.num_switches == 2
+    with pytest.raises(InputError, match="has no option 'colour'"):
+        quiet(folder, format="lldp:colour=red")
+
+
 def test_the_device_is_named_by_the_text_or_the_option(tmp_path: Path) -> None:
     neighbours = json.dumps({"lldp": {"interface": compact(entry(PLAN, "swp1", 3, 1, ""))}})
     chassis = {"local-chassis": {"chassis": {"tor7": {"id": {"type": "mac", "value": "02"}}}}}

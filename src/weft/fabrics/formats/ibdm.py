@@ -73,7 +73,7 @@ class _System:
 
 def is_ibdm(text: str) -> bool:
     """Return whether a text is a topology file or a list of cables of ibdm."""
-    lines = [line for line in text[:100_000].splitlines() if line.strip() and line[0] != "#"]
+    lines = [line for line in text[:10_000].splitlines() if line.strip() and line[0] != "#"]
     if not lines or len(lines[0]) > MAX_LINE:
         return False
     after = next((line for line in lines if line[0] in " \t"), "")

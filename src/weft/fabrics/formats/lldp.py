@@ -278,7 +278,8 @@ def joined(files: Sequence[Neighbours]) -> Netlist:
     """Return the records of the fabric that several devices see."""
     folders = {str(PurePath(each.file).parent) for each in files}
     name = min(folders) if len(files) > len(folders) == 1 else few([each.file for each in files])
-    net = Netlist(name, files[0].rate, real_guids=False)
+    rate = next((each.rate for each in files if each.rate != DEFAULT_RATE), DEFAULT_RATE)
+    net = Netlist(name, rate, real_guids=False)
     seen = _by_device(files)
     hosts = frozenset().union(*(each.hosts for each in files))
     switches = {each.device for each in files if each.is_switch}

@@ -43,11 +43,8 @@ def read_file(
     and folders with more about the same fabric, which are merged by GUID and port.
     """
     found = _Sources()
-    if format is None and not options:
-        found.take(path)
-    else:
-        named, given = (None, options) if format is None else reader.parse(format, options)
-        found.read(path, named, given)
+    named, given = (None, options) if format is None else reader.parse(format, options)
+    found.take(path, named, given)
     for each in also:
         found.take(each)
     fabric = found.fabric()
@@ -63,17 +60,29 @@ class _Sources:
         self.read_as: list[Netlist | Neighbours | Fabric] = []
         self.names: list[Path] = []
 
-    def read(self, path: str | Path, entry: Entry | None, given: Mapping[str, Any]) -> None:
-        """Read a file in a format; by default detected from the contents."""
-        text = without_session(read_text(path), source_name(path))
-        entry = entry or _sniffed(text, path)
-        bound = reader.bind(entry, given)
-        self.read_as.append(entry.function(text=text, file=source_name(path), **bound))
+    def read(
+        self, path: str | Path, entry: Entry | None, given: Mapping[str, Any], guess: bool = False
+    ) -> None:
+        """Read a file in a format, by default detected from the contents.
 
-    def take(self, path: str | Path) -> None:
-        """Read a file, or all files of a folder that describe a fabric or names."""
+        `guess`: detect the format anyhow; the options are for files of the format that is given.
+        """
+        text = without_session(read_text(path), source_name(path))
+        found = _sniffed(text, path) if guess or entry is None else entry
+        bound = reader.bind(found, given if entry in (None, found) else {})
+        self.read_as.append(found.function(text=text, file=source_name(path), **bound))
+
+    def take(
+        self, path: str | Path, named: Entry | None = None, given: Mapping[str, Any] | None = None
+    ) -> None:
+        """Read a file, or all files of a folder that describe a fabric or names.
+
+        `named`: format of the file. Files of a folder may have others; its options, `given`, are
+        for those that have this one.
+        """
+        given = given or {}
         if str(path) in STANDARD_INPUT or not os.path.isdir(path):
-            self.read(path, None, {})
+            self.read(path, named, given)
             return
         others: list[str] = []
         before = len(self.read_as) + len(self.names)
@@ -83,7 +92,7 @@ class _Sources:
             elif _is_names(head_of(file)):
                 self.names.append(file)
             else:
-                self.read(file, None, {})
+                self.read(file, named, given, guess=True)
         if before == len(self.read_as) + len(self.names):
             holds = f"holds {few(others)}" if others else "has no files"
             raise InputError(f"no file describes a fabric; the folder {holds}", file=path)
