@@ -8,14 +8,14 @@ number; ``net_dump_ext`` states no other ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NoReturn
 
 from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.words import few
-from weft.fabrics import DEFAULT_RATE, NodeKind
+from weft.fabrics import DEFAULT_RATE
 from weft.fabrics.formats.format_registry import reader, warn
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord, Rate
@@ -36,19 +36,11 @@ def _squeezed(line: str) -> str:
     return re.sub(r"\s+", "", line).lower()
 
 
-def _starts(text: str, start: str) -> bool:
-    lines = (line for line in text[:100_000].split("\n") if line.strip())
-    return any(_squeezed(line).startswith(start) for line in lines if ":" in line)
-
-
-def is_net_dump(text: str) -> bool:
-    """Return whether a text has the heading of a table of a switch's ports."""
-    return _starts(text, _HEAD)
-
-
-def is_net_dump_ext(text: str) -> bool:
-    """Return whether a text has the heading of a table of all ports."""
-    return _starts(text, _HEAD_EXT)
+def _sniff(head: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a text has a heading of this beginning."""
+    return lambda text: any(
+        _squeezed(line).startswith(head) for line in text[:100_000].split("\n") if ":" in line
+    )
 
 
 @dataclass
@@ -110,7 +102,7 @@ def table_lines(text: str, file: str, head: str, columns: tuple[str, ...]) -> It
             yield TableLine(file, number, dict(zip(names, fields, strict=True)), switch)
 
 
-@reader("net-dump", suffixes=(".net_dump",), sniff=is_net_dump)
+@reader("net-dump", suffixes=(".net_dump",), sniff=_sniff(_HEAD))
 def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """ibdiagnet2.net_dump: the ports of all switches, and the other ends of their cables.
 
@@ -126,75 +118,61 @@ def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     InputError
         If a line is invalid or contradicts another; the message names file and line.
     """
-    found = _Tables(Netlist(file, rate))
-    for line in table_lines(text, file, _HEAD, _COLUMNS):
-        found.add(line)
-    return found.netlist()
-
-
-@dataclass
-class _Tables:
-    net: Netlist
-    lines: list[TableLine] = field(default_factory=list)
-    #: (GUID of a switch, label of a port at its front) -> number of the port.
-    port: dict[tuple[int, str], int] = field(default_factory=dict)
-    #: GUID -> most ports that a line names.
-    ports: dict[int, int] = field(default_factory=dict)
-
-    def add(self, line: TableLine) -> None:
+    net = Netlist(file, rate, whole=False)
+    lines = list(table_lines(text, file, _HEAD, _COLUMNS))
+    port_of: dict[tuple[int, str], int] = {}
+    most: dict[int, int] = {}
+    for line in lines:
         guid, number = line.switch[1], line.integer("ib#")
         if not guid:
             line.fail("the table does not begin with the name and GUID of a switch")
-        if self.port.setdefault((guid, line["#"]), number) != number:
+        if port_of.setdefault((guid, line["#"]), number) != number:
             line.fail(f"two ports have the label {line['#']}")
-        self.ports[guid] = max(self.ports.get(guid, 0), number)
-        self.lines.append(line)
+        most[guid] = max(most.get(guid, 0), number)
+    at_guid: dict[int, int] = {}
+    for line in lines:
+        name, guid, lid = line.switch
+        if guid not in at_guid:
+            at_guid[guid] = _add(net, line, "Switch", guid, name, most[guid], lid)
+    lost = []
+    for line in lines:
+        if not line["neighborguid"]:
+            continue
+        far, label = line.guid("neighborguid"), line["n#"]
+        port = port_of.get((far, label)) if far in most else _plain(label)
+        if port is None:
+            lost.append(f"port {label!r} of {line['neighbordescription']}")
+            continue
+        if far not in at_guid:
+            at_guid[far] = _add(net, line, "Ca", far, line["neighbordescription"])
+        net.ports.append(
+            PortRecord(
+                line.number, at_guid[line.switch[1]], line.integer("ib#"),
+                net.nodes[at_guid[far]].id, port, line.rate(net),
+                peer_lid=line.integer("nlid") if line["nlid"] else -1,
+            )
+        )  # fmt: skip
+    net.mirror()
+    if lost:
+        warn(
+            file,
+            f"{count_text(len(lost), 'cable')} to ports whose number the file does not tell: "
+            f"{few(lost)}",
+            kind="unknown ports", items=tuple(lost), severity="warning", lost=len(lost),
+        )  # fmt: skip
+    return net
 
-    def netlist(self) -> Netlist:
-        net = self.net
-        own = dict.fromkeys(self.ports)
-        cabled = [line for line in self.lines if line["neighborguid"]]
-        nodes = {line.switch[1]: ("Switch", *line.switch, line) for line in self.lines[::-1]}
-        lost = []
-        ends = []
-        for line in cabled:
-            far = line.guid("neighborguid")
-            port = self.port.get((far, line["n#"])) if far in own else _plain(line["n#"])
-            if port is None:
-                lost.append(f"port {line['n#']!r} of {line['neighbordescription']}")
-                continue
-            ends.append((line, far, port))
-            if far not in own:
-                self.ports[far] = max(self.ports.get(far, 0), port)
-                nodes.setdefault(far, ("Ca", line["neighbordescription"].strip('"'), far, 0, line))
-        at_guid = {}
-        for guid in sorted(nodes, key=lambda guid: nodes[guid][4].number):
-            kind, name, _, lid, line = nodes[guid]
-            at_guid[guid] = len(net.nodes)
-            what = kind_of(kind, name, 0, 0)
-            net.add_node(
-                NodeRecord(
-                    line.number, what, self.ports[guid], guid_id(what, guid), guid, name,
-                    lid if kind == "Switch" else -1,
-                )
-            )  # fmt: skip
-        for line, far, port in ends:
-            net.ports.append(
-                PortRecord(
-                    line.number, at_guid[line.switch[1]], line.integer("ib#"),
-                    net.nodes[at_guid[far]].id, port, line.rate(net),
-                    peer_lid=line.integer("nlid") if line["nlid"] else -1,
-                )
-            )  # fmt: skip
-        net.mirror()
-        if lost:
-            warn(
-                net.file,
-                f"{count_text(len(lost), 'cable')} to ports whose number the file does not tell: "
-                f"{few(lost)}",
-                kind="unknown ports", items=tuple(lost), severity="warning", lost=len(lost),
-            )  # fmt: skip
-        return net
+
+def _add(
+    net: Netlist, line: TableLine, kind: str, guid: int, name: str, ports: int = 0, lid: int = -1
+) -> int:
+    """Add a node; `kind`: as in `kind_of`. Return its number."""
+    name = name.strip('"')
+    what = kind_of(kind, name, 0, 0)
+    node = guid_id(what, guid, router=kind == "Rt")
+    lid = lid if kind == "Switch" else -1
+    net.add_node(NodeRecord(line.number, what, ports, node, guid, name, lid))
+    return len(net.nodes) - 1
 
 
 def _plain(label: str) -> int | None:
@@ -202,7 +180,7 @@ def _plain(label: str) -> int | None:
     return int(label) if re.fullmatch(r"\d{1,3}", label) else None
 
 
-@reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=is_net_dump_ext)
+@reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=_sniff(_HEAD_EXT))
 def read_net_dump_ext(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """ibdiagnet2.net_dump_ext: rates, LIDs and names of all ports; cables come from other files.
 
@@ -221,26 +199,15 @@ def read_net_dump_ext(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netl
     net = Netlist(file, rate, whole=False)
     at_guid: dict[int, int] = {}
     for line in table_lines(text, file, _HEAD_EXT, _COLUMNS_EXT):
-        guid, kind = line.guid("guid"), line["ty"].upper()
-        if kind not in _TYPES:
+        guid, kind = line.guid("guid"), _TYPES.get(line["ty"].upper(), "")
+        if not kind:
             line.fail(f"{shown(line['ty'])} is not a type of node; expected SW, CA or RTR")
         lid = net.lid(line.integer("lid") if line["lid"] else -1, 0, line.number)
-        name = line["nodedesc"].strip('"')
-        what = kind_of(_TYPES[kind], name, 0, 0)
-        switch = what == NodeKind.SWITCH
         if guid not in at_guid:
-            at_guid[guid] = len(net.nodes)
-            router = _TYPES[kind] == "Rt"
-            net.add_node(
-                NodeRecord(
-                    line.number, what, 0, guid_id(what, guid, router), guid, name,
-                    lid if switch else -1,
-                )
-            )  # fmt: skip
+            at_guid[guid] = _add(net, line, kind, guid, line["nodedesc"], lid=lid)
         number = line.integer("ib#" if "ib#" in line.fields else "#ib")
+        own = -1 if kind == "Switch" else lid
         net.ports.append(
-            PortRecord(
-                line.number, at_guid[guid], number, rate=line.rate(net), lid=-1 if switch else lid
-            )
+            PortRecord(line.number, at_guid[guid], number, rate=line.rate(net), lid=own)
         )
     return net
