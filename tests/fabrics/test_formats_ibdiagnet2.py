@@ -20,7 +20,7 @@ from tests.reading import reader_of
 from weft import fabric as load
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
-from weft.fabrics.formats import FormatWarning, write_fabric
+from weft.fabrics.formats import FormatWarning, reader, write_fabric
 from weft.fabrics.topology import build
 
 read_db_csv = reader_of("db-csv")
@@ -191,11 +191,13 @@ def test_the_public_db_csv_is_refused_for_its_guids(shared: Path) -> None:
 
 
 FAULTS = {
-    "END_PORTS\n": ("", "section PORTS has no end before this line"),
+    "END_PORTS\n\nSTART_LINKS": ("START_LINKS", "section PORTS has no end before this line"),
     "END_LINKS\n": ("", "section LINKS has no end; the file may be cut short"),
-    "START_PORTS\n": ("", "section PORTS has no beginning before this line"),
+    "START_PORTS\n": ("", "expected a section, found 'NodeGuid,.* between sections"),
+    "END_PORTS\n": ("END_PORTS\nEND_PORTS\n", "section PORTS has no beginning before this line"),
     "END_NODES\n": ("END_PORTS\n", "section NODES ends as PORTS, with 13 columns"),
     "START_LINKS\n": ("START_NODES\n", "section NODES occurs twice"),
+    "END_LINKS": ("END_LINKS\n0x0000000000200000,2,0x0000000000100003,1", "between sections"),
     "NodeType": ("NodeKind", "section NODES has no column NodeType"),
     LINKS: ("NodeGuid1,PortNum1,PortNum1,PortNum2", "two columns of section LINKS have one name"),
     "START_NODES": ("START_OLD", "section OLD ends as NODES, with 13 columns"),
@@ -277,6 +279,27 @@ def test_faults_of_a_net_dump_are_errors_with_the_line(old: str) -> None:
     assert old in text
     with pytest.raises(InputError, match=message) as caught:
         read_net_dump(text.replace(old, new, 1), "f")
+    assert caught.value.line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (" : #IB : ", " : Port : ", "the table has no column 'ib#'"),
+        ("SW : 1/1/1", "XX : 1/1/1", "'XX' is not a type of node"),
+        (" (0x1) : ACT", " : ACT", ""),
+        (": 1 (0x1) : ACT", ": one : ACT", "expected a number in column lid"),
+    ],
+)
+def test_faults_of_a_net_dump_ext(old: str, new: str, message: str) -> None:
+    text = net_dump_ext(with_lids(build("xgft:1;2;1")))
+    assert old in text
+    read = reader["net-dump-ext"].function
+    if not message:
+        assert len(read(text=text.replace(old, new), file="f").ports) == 4
+        return
+    with pytest.raises(InputError, match=message) as caught:
+        read(text=text.replace(old, new), file="f")
     assert caught.value.line
 
 

@@ -40,6 +40,8 @@ _COLUMNS = {
     "retransactv portlabel linkwidth linkspeed status timestamp",
     _LINKS: "nodeguid1 portnum1 nodeguid2 portnum2",
 }
+#: Lines between sections: comments, rules, and the lines of smdb's index, with names of sections.
+_OUTSIDE = re.compile(r"\s*(?:#.*|[-=*]*|[A-Z][A-Z\d_]*\s*[,:].*)")
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _NUMBER = re.compile(r"-?\d{1,20}|0x[0-9a-fA-F]{1,16}", re.ASCII)
 _ABSENT = ("", "N/A", "NA")
@@ -190,6 +192,11 @@ def sections(text: str, file: str, wanted: Collection[str]) -> dict[str, CsvSect
                 )
         elif now is not None and now.name in wanted and line.strip():
             now.lines.append((number, line))
+        elif now is None and not _OUTSIDE.fullmatch(line):
+            raise InputError(
+                f"expected a section, found {shown(line.strip())} between sections", file=file,
+                line=number,
+            )  # fmt: skip
     if now is not None:
         raise InputError(
             f"section {now.name} has no end; the file may be cut short", file=file, line=now.line

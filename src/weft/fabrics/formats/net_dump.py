@@ -26,7 +26,7 @@ _SWITCH = re.compile(r'"(?P<name>.{0,255})", [^,]{1,40}, 0x(?P<guid>[0-9a-fA-F]{
 #: Headings, in lower case and without the spaces.
 _HEAD, _HEAD_EXT = "#:ib#:", "ty:#:"
 _COLUMNS = ("ib#", "sta", "lwa", "lsa", "neighborguid", "n#", "nlid", "neighbordescription")
-_COLUMNS_EXT = ("ty", "guid", "lid", "lwa", "lsa", "nodedesc")
+_COLUMNS_EXT = ("ty", "ib#", "guid", "lid", "lwa", "lsa", "nodedesc")
 _GUID = re.compile(r"0x([0-9a-fA-F]{1,16})")
 #: Type of a node in ``net_dump_ext`` -> in other formats.
 _TYPES = {"SW": "Switch", "CA": "Ca", "HCA": "Ca", "RT": "Rt", "RTR": "Rt"}
@@ -90,6 +90,7 @@ def table_lines(text: str, file: str, head: str, columns: tuple[str, ...]) -> It
             switch, names = (match["name"], int(match["guid"], 16), int(match[3])), []
         elif ":" in line and _squeezed(line).startswith(head):
             names = [_squeezed(name) for name in line.split(":")]
+            names = ["ib#" if name == "#ib" else name for name in names]
             if missing := [column for column in columns if column not in names]:
                 raise InputError(f"the table has no column {missing[0]!r}", file=file, line=number)
         elif line.strip() and not line.lstrip().startswith("#"):
@@ -205,7 +206,7 @@ def read_net_dump_ext(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netl
         lid = net.lid(line.integer("lid") if line["lid"] else -1, 0, line.number)
         if guid not in at_guid:
             at_guid[guid] = _add(net, line, kind, guid, line["nodedesc"], lid=lid)
-        number = line.integer("ib#" if "ib#" in line.fields else "#ib")
+        number = line.integer("ib#")
         own = -1 if kind == "Switch" else lid
         net.ports.append(
             PortRecord(line.number, at_guid[guid], number, rate=line.rate(net), lid=own)
