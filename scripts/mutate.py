@@ -50,6 +50,7 @@ TARGETS = {
     ),
     "kernels/routing/*.py": (
         "tests/reference/test_routing_twins.py tests/reference/test_balance_twins.py "
+        "tests/reference/test_adaptive_twin.py "
         "tests/reference/test_ftree_twin.py tests/reference/test_hdor_twin.py "
         "tests/reference/test_torus_twins.py tests/reference/test_dor_twin.py "
         "tests/reference/test_lanes_twins.py tests/reference/test_nue_twin.py "
@@ -64,8 +65,8 @@ TARGETS = {
         "tests/reference/test_mixed_tables_twin.py "
         "tests/routing/test_path_routes.py tests/routing/test_validator.py "
         "tests/sim/test_phases.py "
-        "tests/reference/test_routing_twins.py tests/sim/test_static_workload.py "
-        "tests/sim/test_multipath_loads.py"
+        "tests/reference/test_routing_twins.py tests/reference/test_balance_twins.py "
+        "tests/sim/test_static_workload.py tests/sim/test_multipath_loads.py"
     ),
     "routing/engines/*.py": (
         "tests/routing/test_routing.py tests/routing/test_dor.py tests/routing/test_dnup.py "
@@ -73,7 +74,7 @@ TARGETS = {
         "tests/routing/test_lanes.py tests/routing/test_torus_2qos.py "
         "tests/routing/test_torus_conf.py "
         "tests/routing/test_path_routes.py tests/sim/test_phases.py tests/reference/test_*twin*.py "
-        "tests/contract/test_engine_contract.py"
+        "tests/routing/test_adaptive_engines.py tests/contract/test_engine_contract.py"
     ),
     "routing/validation/*.py": (
         "tests/routing/test_validator.py tests/sim/test_deadlock_cycle.py "

@@ -44,14 +44,15 @@ def test_compare_prints_engines_patterns_and_the_best_engine(capsys) -> None:
 def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> None:
     _, out, _ = run(capsys, "compare", "examples/cluster.ibnetdiscover", "--samples", "200")
     match = re.search(
-        r"^Best valid engine: updn, with .* bisections; (.*) are equally good\.$", out, re.M
-    )
+        r"^Best valid engine: updn, with .* bisections; (.*) are equally good\. "
+        r"ar_updn gets .* with NVIDIA's subnet manager: routing_engine ar_updn\.$", out, re.M,
+    )  # fmt: skip
     assert match
     # nue and dfsssp:balance=opensm, whose routes differ, are not among them.
     assert match[1] == "dfsssp, dnup, lash, minhop, sssp"
     assert re.search(r"row dfsssp:balance=opensm; sssp:balance=opensm is equally good", out)
     rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
-    assert rows[:6] == ["updn", "dnup", "lash", "dfsssp", "minhop", "sssp"]
+    assert rows[:7] == ["ar_updn", "updn", "dnup", "lash", "dfsssp", "minhop", "sssp"]
     result = compare(fabric("kns:k=6,n=2"), samples=20)
     best = result.best
     assert best is not None
@@ -169,10 +170,10 @@ def test_roots_are_written_for_opensm(tmp_path: Path, capsys) -> None:
 
 def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     _, out, _ = run(capsys, "compare", "ring:7", "--samples", "5")
-    assert "ftree does not fit: " in out
+    assert "ar_ftree, ftree do not fit: " in out
     # Engines that refuse in the same words are named together.
     assert re.search(r"^dmodk, smodk do not fit: .* connects two switches of level 1", out, re.M)
-    assert "updn does not fit: no roots found: no switch has nearly" in out
+    assert "ar_updn, updn do not fit: no roots found: no switch has nearly" in out
     assert "updn:balance=opensm: no roots found; OpenSM falls back to minhop" in out
     assert "updn:roots=center" in out
     # Patterns of bits take the most hosts that they fit.
@@ -312,6 +313,41 @@ def test_the_page_names_the_best_engine_and_the_reason() -> None:
     assert "more than with any other valid engine; next is dor with" in text
     text = compare(fabric("ring:6"), ("minhop",), few, samples=5).page().answer
     assert text.startswith("No engine gives valid routes")
+
+
+def test_adaptive_routes_are_compared_with_their_static_fallback(capsys) -> None:
+    patterns = ("all-to-all", "shift", "bit-reversal", "hot-spot")
+    tree = fabric("xgft:2;8,8;1,4")
+    result = compare(tree, ("ar_updn", "ar_ftree", "ecmp", "updn"), patterns, samples=20)
+    engines = {row["engine"]: row for row in result.table.iter_rows(named=True)}
+    assert {name: row["routing"] for name, row in engines.items()} == {
+        "ar_updn": "adaptive", "ar_ftree": "adaptive", "ecmp": "adaptive", "updn": "static"
+    }  # fmt: skip
+    assert {row["nvidia_sm"] for row in engines.values()} == {
+        "ar_updn", "ar_ftree", None
+    }  # fmt: skip
+    # The static fallback of ar_updn is updn.
+    assert engines["ar_updn"]["static_ebb"] == engines["updn"]["ebb"] < engines["ar_updn"]["ebb"]
+    assert engines["ecmp"]["static_ebb"] is engines["updn"]["static_ebb"] is None
+    rows = {(r["engine"], r["pattern"]): r for r in result.runs_table.iter_rows(named=True)}
+    for spec in patterns:
+        static = rows["ar_updn", spec]["static_contention"]
+        assert static == pytest.approx(rows["updn", spec]["contention"])
+        assert rows["ar_updn", spec]["contention"] == pytest.approx(
+            rows["ecmp", spec]["contention"]
+        )
+        assert rows["updn", spec]["static_contention"] is None
+    code, out, _ = run(
+        capsys, "compare", "xgft:2;8,8;1,4", "--engine", "ar_updn,updn", "--pattern",
+        "bit-reversal,shift", "--samples", "20",
+    )  # fmt: skip
+    assert code == 0
+    assert "│ ar_updn         │         1.75 │     1 │" in out
+    assert "│ ar_updn, static │            7 │     1 │" in out
+    line = next(line for line in out.splitlines() if line.startswith("ar_updn: flows that"))
+    assert "lower under bit-reversal (1.75 instead of 7), the same under shift." in line
+    assert line in result.page().answer or "ar_ftree, ar_updn" in result.page().answer
+    assert f"ar_updn gets {engines['ar_updn']['ebb']:.1%}, with NVIDIA's subnet manager" in out
 
 
 def test_hosts_that_forward_have_hot_links_too(capsys) -> None:

@@ -7,9 +7,9 @@ from collections import Counter
 import networkx as nx
 import numpy as np
 
-from tests.reference.routing import destinations, follow, out_link, switch_graph
+from tests.reference.routing import destinations, follow, out_link, split_pair, switch_graph
 from weft.fabrics import Fabric
-from weft.routing.routes import TableRoutes
+from weft.routing.routes import CandidateRoutes, TableRoutes
 
 MASK = (1 << 64) - 1
 
@@ -97,38 +97,63 @@ def matching(seed: int, sample: int, count: int) -> list[int]:
     return order
 
 
+def bisection_pairs(fabric: Fabric, seed: int, sample: int, two_way: bool) -> list[tuple[int, int]]:
+    """Return the endpoints of the flows of one random bisection, -1 for hosts without a cable."""
+    endpoint = fabric.host_endpoint.tolist()
+    half = fabric.num_hosts // 2
+    order = matching(seed, sample, fabric.num_hosts)
+    pairs = [(endpoint[order[i]], endpoint[order[half + i]]) for i in range(half)]
+    return pairs + [(b, a) for a, b in pairs] if two_way else pairs
+
+
+def injection_rate(fabric: Fabric) -> float:
+    rate = fabric.link_rate_gbps
+    host_links = [
+        out_link(fabric, node, port)
+        for node, port in destinations(fabric)
+        if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
+        and port
+        and fabric.forwards[fabric.link_to[out_link(fabric, node, port)]]
+    ]
+    return max((rate[link] for link in host_links), default=rate.max(initial=1.0))
+
+
 def bisection_sample(
     fabric: Fabric, routes: TableRoutes, seed: int, sample: int, two_way: bool
 ) -> tuple[float, int]:
     """Return one random bisection's mean share of the injection rate and its unrouted flows."""
     node_ports = destinations(fabric)
-    endpoint = fabric.host_endpoint.tolist()
-    half = fabric.num_hosts // 2
-    order = matching(seed, sample, fabric.num_hosts)
-    pairs = [(order[i], order[half + i]) for i in range(half)]
-    if two_way:
-        pairs += [(b, a) for a, b in pairs]
     paths = []
-    for number, (a, b) in enumerate(pairs):
-        s, d = endpoint[a], endpoint[b]
+    for number, (s, d) in enumerate(bisection_pairs(fabric, seed, sample, two_way)):
         lid = (d << routes.lmc) + number % (1 << routes.lmc)
         paths.append(
             None if s < 0 or d < 0 else follow(fabric, routes, node_ports[s], node_ports[d], lid)
         )
-    load: dict[int, int] = {}
-    for path in paths:
-        for link in path or ():
-            load[link] = load.get(link, 0) + 1
-    host_links = [
-        out_link(fabric, node, port)
-        for node, port in node_ports
-        if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
-        and port
-        and fabric.forwards[fabric.link_to[out_link(fabric, node, port)]]
-    ]
-    rate = fabric.link_rate_gbps
-    injection = max((rate[link] for link in host_links), default=rate.max(initial=1.0))
+    return _mean_share(fabric, [path and dict.fromkeys(path, 1.0) for path in paths])
+
+
+def split_bisection_sample(
+    fabric: Fabric, routes: CandidateRoutes, seed: int, sample: int, two_way: bool
+) -> tuple[float, int]:
+    """Return the same as `bisection_sample` if every flow is split equally over all candidates."""
+    ports = destinations(fabric)
+    pairs = bisection_pairs(fabric, seed, sample, two_way)
+    return _mean_share(
+        fabric,
+        [
+            None if s < 0 or d < 0 else split_pair(fabric, routes, ports[s], ports[d])
+            for s, d in pairs
+        ],
+    )
+
+
+def _mean_share(fabric: Fabric, flows: list[dict[int, float] | None]) -> tuple[float, int]:
+    load: Counter[int] = Counter()
+    for parts in flows:
+        load.update(parts or {})
+    rate, injection = fabric.link_rate_gbps, injection_rate(fabric)
     shares = [
-        min(rate[link] / load[link] for link in path) / injection if path else 0.0 for path in paths
+        min(rate[link] / load[link] for link in parts) / injection if parts else 0.0
+        for parts in flows
     ]
-    return float(np.mean(shares)), sum(path is None for path in paths)
+    return float(np.mean(shares)), sum(not parts for parts in flows)

@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.reference.routing import switch_graph
 from weft.fabrics import Fabric
-from weft.routing.engines.valiant import SetCollector
 from weft.routing.routes import CandidateRoutes
+from weft.routing.routes.candidate_sets import SetCollector
 
 #: A path between rows: (edge, lane) of each link, and its probability.
 WeightedPath = tuple[tuple[tuple[int, int], ...], float]

@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.routing import route
 from weft.routing.engine_registry import lower_worst_load, worst_load
 from weft.routing.engines.sar import sar_routes
-from weft.routing.routes import TableRoutes
+from weft.routing.routes import CandidateRoutes, TableRoutes
 from weft.sim.static.effective_bisection import bisection
 
 #: Seeds for which no tree can avoid the links of peak load.
@@ -71,6 +71,19 @@ def test_bisections_agree_with_counting(seed: int, lmc: int, two_way: bool) -> N
     assert isinstance(routes, TableRoutes)
     result = bisection(fabric, routes, samples=5, seed=seed, two_way=two_way)
     expected = [plain.bisection_sample(fabric, routes, seed, s, two_way) for s in range(5)]
+    np.testing.assert_allclose(result.per_sample, [mean for mean, _ in expected])
+    flows = 5 * (fabric.num_hosts // 2) * (2 if two_way else 1)
+    assert result.unrouted_share == pytest.approx(sum(unrouted for _, unrouted in expected) / flows)
+
+
+@pytest.mark.parametrize("two_way", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_adaptive_switches_split_the_flows_of_bisections(seed: int, two_way: bool) -> None:
+    fabric = random_fabric(seed, hosts=16)
+    routes = route(fabric, "ar_updn", roots="center", max_groups=1 + seed % 3)
+    assert isinstance(routes, CandidateRoutes)
+    result = bisection(fabric, routes, samples=5, seed=seed, two_way=two_way)
+    expected = [plain.split_bisection_sample(fabric, routes, seed, s, two_way) for s in range(5)]
     np.testing.assert_allclose(result.per_sample, [mean for mean, _ in expected])
     flows = 5 * (fabric.num_hosts // 2) * (2 if two_way else 1)
     assert result.unrouted_share == pytest.approx(sum(unrouted for _, unrouted in expected) / flows)

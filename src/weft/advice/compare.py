@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ from weft.advice.comparison import (
     EngineOutcome,
     PatternFit,
     is_opensms,
+    nvidia_setting,
 )
 from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
@@ -27,7 +29,7 @@ from weft.routing.engine_registry import never_deadlocks
 from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.engines.updn import chosen_roots
 from weft.routing.lane_files import opensm_use
-from weft.routing.routes import Routes
+from weft.routing.routes import CandidateRoutes, Routes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import (
@@ -71,6 +73,9 @@ _NO_USERS_BY_WAY_OF = (
     "it takes a detour and via which intermediate, and each switch chooses among several ports. "
     "The flows on a link cannot be listed."
 )
+
+#: Before the name of an engine: its static fallback.
+_STATIC = "static fallback of "
 
 #: Order of engines with equal figures, from OpenSM's manual.
 CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
@@ -131,6 +136,11 @@ def compare(
         outcomes.append(_try(fabric, "updn:roots=auto;balance=opensm", samples, seed, two_way))
     outcomes += others
     loads = {o.name: loads_between_machines(fabric, o.routes) for o in outcomes if o.routes}
+    loads |= {
+        _STATIC + o.name: loads_between_machines(fabric, static)
+        for o in outcomes
+        if (static := _fallback(o.routes)) is not None
+    }
     fits, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
     rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
     first = outcomes[: len(outcomes) - len(others)]
@@ -155,9 +165,10 @@ def compare(
             "sizes are not modelled.",
             "balance=opensm gives the tables that OpenSM itself computes, without files except a "
             "list of roots and torus-2QoS.conf; without it weft balances the flows on links.",
-            "For loads, ecmp, valiant and ugal divide flows equally among candidates and "
-            "intermediates; for the bisection bandwidth, one is chosen at random. ugal sends on "
-            "minimal paths the share of each pattern that minimises the largest contention.",
+            "For loads, adaptive engines divide flows equally among candidates and intermediates. "
+            "For the bisection bandwidth, ecmp, valiant and ugal choose one at random, and engines "
+            "with a static fallback divide flows equally. ugal sends on minimal paths the share of "
+            "each pattern that minimises the largest contention.",
         ),
     )
 
@@ -189,14 +200,18 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> E
     except NotApplicable as error:
         return EngineOutcome(name, summary, refusal=error.reason)
     elapsed = perf_counter() - start
+    static = _fallback(routes)
+    share = partial(bisection, fabric, samples=samples, seed=seed, two_way=two_way)
     return EngineOutcome(
         name,
         summary,
         routes=routes,
         validation=validate(fabric, routes),
-        bisection=bisection(fabric, routes, samples, seed, two_way=two_way),
+        bisection=share(routes),
+        static_bisection=None if static is None else share(static),
         route_s=elapsed,
         opensm_use=opensm_use(fabric, routes),
+        nvidia_sm=nvidia_setting(name),
     )
 
 
@@ -224,6 +239,8 @@ def _row(fabric: Fabric, outcome: EngineOutcome, flows: NDArray[Any]) -> dict[st
     metrics = load_metrics(between).row(0, named=True)
     return {
         "engine": outcome.name,
+        "routing": "static" if outcome.routes and outcome.routes.settled else "adaptive",
+        "nvidia_sm": outcome.nvidia_sm or None,
         "valid": checked.ok_where_connected,
         "unrouted": checked.num_unrouted_pairs,
         "deadlock": len(checked.credit_loops),
@@ -234,6 +251,7 @@ def _row(fabric: Fabric, outcome: EngineOutcome, flows: NDArray[Any]) -> dict[st
         "ebb": ebb.mean,
         "ebb_low": ebb.interval[0],
         "ebb_high": ebb.interval[1],
+        "static_ebb": outcome.static_bisection and outcome.static_bisection.mean,
         "max_load": metrics["max"],
         "p99_load": metrics["p99"],
         "cv": metrics["cv"],
@@ -273,7 +291,7 @@ def _run_patterns(
                 some = f"Among the first {taken:,} of {fabric.num_hosts:,} hosts."
                 fits[spec] = PatternFit(entry.summary, some_hosts=some)
         runs.extend(
-            _run(fabric, outcome, spec, pairs, known.get(outcome.name))
+            _run(fabric, outcome, spec, pairs, known)
             for outcome in outcomes
             if outcome.routes is not None
         )
@@ -294,18 +312,34 @@ def _fitting_traffic(num_hosts: int, spec: str, options: Mapping[str, int]) -> t
         return _fitting_traffic(most if most < num_hosts else num_hosts // 2, spec, options)
 
 
+def _fallback(routes: Routes | None) -> TableRoutes | None:
+    return routes.fallback if isinstance(routes, CandidateRoutes) else None
+
+
 def _run(
-    fabric: Fabric, outcome: EngineOutcome, spec: str, pairs: Pairs | None, loads: Loads | None
+    fabric: Fabric,
+    outcome: EngineOutcome,
+    spec: str,
+    pairs: Pairs | None,
+    known: Mapping[str, Loads],
 ) -> PatternRun:
-    """Return the run of an engine and a pattern; the pattern is given as flows, loads, or both."""
+    """Return the run of an engine and a pattern, which is given as flows, known loads, or both."""
     routes = outcome.routes
     assert routes is not None
-    flows = None
-    if pairs is not None:
-        flows = host_flows(fabric, *pairs, lmc=routes.lmc)
-        loads = loads or flow_loads(fabric, routes, flows)
-    assert loads is not None
-    load = relative_loads(fabric, loads.per_link)
+    flows = None if pairs is None else host_flows(fabric, *pairs, lmc=routes.lmc)
+
+    def loads_of(name: str, routes: Routes) -> tuple[Loads, NDArray[np.float64]]:
+        loads = known.get(name)
+        if loads is None:
+            assert pairs is not None
+            loads = flow_loads(fabric, routes, host_flows(fabric, *pairs, lmc=routes.lmc))
+        return loads, relative_loads(fabric, loads.per_link)
+
+    loads, load = loads_of(outcome.name, routes)
+    static = _fallback(routes)
+    peak = None
+    if static is not None:
+        peak = float(loads_of(_STATIC + outcome.name, static)[1].max(initial=0.0))
     users: dict[int, LinkUsers] = {}
     if routes.settled:
         busiest = _busiest(fabric, load)
@@ -324,6 +358,7 @@ def _run(
         users=users,
         unrouted_share=loads.unrouted / loads.flows if loads.flows else 0.0,
         no_users=_no_users(routes).format(engine=outcome.name),
+        static_peak=peak,
     )
 
 
@@ -360,6 +395,7 @@ def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
             "engine": [run.engine for run in runs],
             "pattern": [run.pattern for run in runs],
             "contention": [float(run.load.max(initial=0.0)) for run in runs],
+            "static_contention": [run.static_peak for run in runs],
             "unrouted": [run.unrouted_share for run in runs],
             "busiest_link": busiest,
         },

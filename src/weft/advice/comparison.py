@@ -40,6 +40,12 @@ PEAK_GAIN = 0.25
 #: Columns of `Comparison.table`, one row per engine that fits.
 ENGINE_COLUMNS = {
     "engine": Column(pl.String, "", "Routing engine, with its given options"),
+    "routing": Column(
+        pl.String, "", "static: one path per pair and LID; adaptive: switches choose among ports"
+    ),
+    "nvidia_sm": Column(
+        pl.String, "", "routing_engine of NVIDIA's subnet manager that routes so (null: none)"
+    ),
     "valid": Column(
         pl.Boolean, "", "Whether all connected pairs are routed, without forwarding or credit loop"
     ),
@@ -56,6 +62,9 @@ ENGINE_COLUMNS = {
     ),
     "ebb_low": Column(pl.Float64, "share", "Lower limit of the 95 % interval of ebb"),
     "ebb_high": Column(pl.Float64, "share", "Upper limit of the 95 % interval of ebb"),
+    "static_ebb": Column(
+        pl.Float64, "share", "ebb of the static fallback of adaptive routes (null: none)"
+    ),
     "max_load": Column(
         pl.Float64,
         "flows",
@@ -85,6 +94,9 @@ RUN_COLUMNS = {
     "contention": Column(
         pl.Float64, "flows", "Largest contention of a link: its flows over its relative rate"
     ),
+    "static_contention": Column(
+        pl.Float64, "flows", "Contention of the static fallback of adaptive routes (null: none)"
+    ),
     "unrouted": Column(pl.Float64, "share", "Share of flows without a path"),
     "busiest_link": Column(
         pl.String, "", "Link between forwarding nodes with the largest contention (null: no flows)"
@@ -92,11 +104,18 @@ RUN_COLUMNS = {
 }
 
 
+#: Columns that do not count when the figures of two engines are compared.
+_NO_FIGURES = (
+    "engine", "busiest_link", "routing", "nvidia_sm", "static_ebb", "static_contention",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class EngineOutcome:
     """Outcome of one engine: routes and validation, or the reason why it does not fit.
 
-    `opensm_use` says how OpenSM can use the routes, see `weft.routing.lane_files.opensm_use`.
+    `opensm_use` says how OpenSM can use the routes, see `weft.routing.lane_files.opensm_use`, and
+    `nvidia_sm` how NVIDIA's subnet manager routes so; `static_bisection` is that of the fallback.
     """
 
     name: str
@@ -105,8 +124,10 @@ class EngineOutcome:
     routes: Routes | None = None
     validation: Validation | None = None
     bisection: Bisection | None = None
+    static_bisection: Bisection | None = None
     route_s: float = 0.0
     opensm_use: str = ""
+    nvidia_sm: str = ""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -265,7 +286,7 @@ class Comparison:
     def _figures(self, outcome: EngineOutcome) -> tuple[object, ...]:
         mine = pl.col("engine") == outcome.name
         rows = (
-            table.filter(mine).drop("engine", "busiest_link", strict=False).rows()
+            table.filter(mine).drop(*_NO_FIGURES, strict=False).rows()
             for table in (self.table, self.runs_table)
         )
         return tuple(rows)
@@ -301,7 +322,7 @@ class Comparison:
             patterns={spec: fit.text for spec, fit in self.pattern_fits.items()},
             runs=self.runs,
             notes=self.notes,
-            answer=" ".join([best_and_why(self), *recommendation(self)]),
+            answer=" ".join([best_and_why(self), *recommendation(self), *adaptive_gains(self)]),
             best=self.best.name if self.best else "",
             faults=tuple(self.faults.iter_rows(named=True)),
         )
@@ -329,7 +350,8 @@ def cell_text(column: str, value: object) -> str:
     if isinstance(value, float):
         if column in {"minimal", "used"}:
             return f"{value:.1%}"
-        digits = 3 if column.startswith(("ebb", "cv")) else 2 if abs(value) < 1000 else 0
+        small = column.startswith(("ebb", "cv", "static_ebb"))
+        digits = 3 if small else 2 if abs(value) < 1000 else 0
         return f"{value:,.{digits}f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
@@ -388,6 +410,11 @@ def no_tables(result: Comparison) -> str:
     for outcome in result.outcomes:
         ebb = outcome.bisection
         if outcome.serves and ebb and ebb.mean > best.bisection.mean:
+            if outcome.nvidia_sm:
+                return (
+                    f" {outcome.name} gets {ebb.mean:.1%}, with NVIDIA's subnet manager: "
+                    f"routing_engine {outcome.nvidia_sm}."
+                )
             what = "with lanes" if isinstance(outcome.routes, TableRoutes) else "on paths"
             return f" {outcome.name} gets {ebb.mean:.1%}, but {what} that OpenSM cannot load."
     return ""
@@ -448,6 +475,42 @@ def recommendation(result: Comparison) -> list[str]:
     if theirs is not None:
         lines.append(f"Alternative that reroutes: {_own(fabric, theirs)}.")
     return lines
+
+
+def adaptive_gains(result: Comparison) -> list[str]:
+    """Return what adaptive routes gain over their static fallback, bisections and patterns."""
+    engines: dict[str, list[str]] = {}
+    for outcome in result.outcomes:
+        own, static = outcome.bisection, outcome.static_bisection
+        if not outcome.serves or own is None or static is None:
+            continue
+        text = (
+            f"flows that switches spread get {own.mean:.1%} of the injection rate over random "
+            f"bisections, those on the static fallback {static.mean:.1%}"
+        )
+        kinds: dict[str, list[str]] = {"lower": [], "higher": [], "the same": []}
+        for run in result.runs:
+            if run.engine != outcome.name or run.static_peak is None:
+                continue
+            peaks = [f"{peak:,.4g}" for peak in (run.load.max(initial=0.0), run.static_peak)]
+            if peaks[0] == peaks[1]:
+                kinds["the same"].append(run.pattern)
+            else:
+                kind = "lower" if run.load.max() < run.static_peak else "higher"
+                kinds[kind].append(f"{run.pattern} ({' instead of '.join(peaks)})")
+        listed = [f"{kind} under {', '.join(names)}" for kind, names in kinds.items() if names]
+        if own.mean == static.mean and not kinds["lower"] and not kinds["higher"]:
+            text = "flows that switches spread have the figures of the static fallback"
+        elif listed:
+            text += f"; their largest contention is {', '.join(listed)}"
+        engines.setdefault(text, []).append(outcome.name)
+    return [f"{', '.join(names)}: {text}." for text, names in engines.items()]
+
+
+def nvidia_setting(spec: str) -> str:
+    """Return the ``routing_engine`` of NVIDIA's subnet manager that routes so; empty if none."""
+    entry = engine.parse(spec)[0]
+    return str(entry.facts.get("nvidia", entry.name if is_opensms(spec) else ""))
 
 
 def is_own(outcome: EngineOutcome) -> bool:

@@ -14,6 +14,7 @@ from weft.advice.compare import compare
 from weft.advice.comparison import (
     Comparison,
     EngineOutcome,
+    adaptive_gains,
     cell_text,
     no_tables,
     recommendation,
@@ -53,9 +54,21 @@ COLUMNS = (
     "max_load",
     "cv",
     "used",
+    "routing",
+    "nvidia_sm",
 )
 #: Columns that are left out, in this order, if the terminal is too narrow.
-DISPENSABLE = ("minimal", "mean_hops", "used", "lanes", "cv", "max_hops", "deadlock")
+DISPENSABLE = (
+    "nvidia_sm",
+    "minimal",
+    "mean_hops",
+    "used",
+    "lanes",
+    "routing",
+    "cv",
+    "max_hops",
+    "deadlock",
+)
 
 
 def compare_command(
@@ -201,7 +214,7 @@ def _engines(result: Comparison, width: int) -> Table:
     fits = table_width(needs.values()) <= width
     table = Table(title="Routing engines, highest ebb first", title_justify="left")
     for name in needs:
-        left = name == "engine"
+        left = name in ("engine", "routing", "nvidia_sm")
         table.add_column(
             name.replace("_", " "),
             justify="left" if left else "right",
@@ -214,14 +227,18 @@ def _engines(result: Comparison, width: int) -> Table:
 
 
 def _patterns(result: Comparison, width: int) -> Table:
-    names = list(dict.fromkeys(run.engine for run in result.runs))
+    texts: dict[tuple[str, str], str] = {}
+    for run in result.runs:
+        texts[run.engine, run.pattern] = _contention(run)
+        if run.static_peak is not None:
+            texts[f"{run.engine}, static", run.pattern] = f"{run.static_peak:,.4g}"
+    names = list(dict.fromkeys(name for name, _ in texts))
     table = Table(
         title="Largest contention: flows on a link (links to hosts included) over its relative "
         "rate",
         title_justify="left",
     )
     patterns = list(dict.fromkeys(run.pattern for run in result.runs))
-    texts = {(run.engine, run.pattern): _contention(run) for run in result.runs}
     # If the table is too wide, fold names of patterns (to three letters), not names of engines.
     least = [
         max(len(word) for name in names for word in (*texts[name, spec].split(), spec[:3]))
@@ -274,7 +291,7 @@ def advice(result: Comparison) -> list[str]:
             f"{theirs.bisection.mean:.1%} ({theirs.bisection.mean_gbps:.1f} Gb/s per host), row "
             f"{theirs.name}{_giving_the_same(same)}{_within(near)}."
         )
-    lines += recommendation(result)
+    lines += [*recommendation(result), *adaptive_gains(result)]
     apart = best.validation.num_disconnected_pairs if best.validation is not None else 0
     if apart:
         lines.append(

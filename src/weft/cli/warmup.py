@@ -123,7 +123,9 @@ def warm_rare() -> Iterator[Part]:
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
     # Comparing these engines compiles their kernels for port numbers of two bytes.
-    yield partial(compare, wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
+    yield partial(
+        compare, wide.fabric(), ("minhop", "dmodk", "ecmp", "ar_updn"), ("shift",), samples=2
+    )
     yield partial(_lowered, tree)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])
     ring = FabricBuilder("ring")

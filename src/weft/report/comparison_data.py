@@ -88,6 +88,8 @@ class PatternRun:
     unrouted_share: float = 0.0
     #: Why the flows on links are unknown; empty if they are known.
     no_users: str = ""
+    #: Largest load of the static fallback of adaptive routes; None without one.
+    static_peak: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ asks for what OpenSM does, it returns the routes of the engine that OpenSM falls
 engine's name and options, and the reason in ``refusals``. The fact
 ``deadlock_free`` of an engine holds for all values of its options except those that the fact
 ``deadlock_with`` lists: see `never_deadlocks`. Whether the routes of one fabric can deadlock is
-checked by `weft.routing.validation.validate`.
+checked by `weft.routing.validation.validate`. The fact ``policy`` names the usual policy of
+candidates, and ``nvidia`` the ``routing_engine`` of NVIDIA's subnet manager that routes so.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from weft.core.registry import Registry
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.parts import StateParts
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
+from weft.kernels.routing.candidates import shortest_path_sets
 from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.peaks import lower_peaks
 from weft.kernels.routing.tables import TableTargets, balanced_tables, counted_tables
@@ -235,6 +237,26 @@ def _part_sizes(fabric: Fabric) -> NDArray[np.int32]:
     """Return the number of rows in the connected component of each row."""
     label = fabric.graph.components
     return np.bincount(label)[label].astype(np.int32)
+
+
+def path_sets(
+    fabric: Fabric, edge_up: NDArray[np.uint8] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return all minimal paths as sets of edges: `set_id`, `set_offset`, `set_edge` of candidates.
+
+    `edge_up` [edges]: as for `fill_balanced`, whose paths are among these.
+    """
+    graph = fabric.graph
+    if graph.num_rows == 0:
+        raise NotApplicable(f"{fabric.name} has no switch")
+    graph.need_memory(graph.num_rows, 4, "candidate sets")
+    set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
+    targets = np.arange(graph.num_rows, dtype=np.int32)
+    search = search_space(graph.num_rows, len(graph.edge_row))
+    offset, edges = shortest_path_sets(
+        graph.parts, targets, *_order(edge_up), _part_sizes(fabric), set_id, search
+    )
+    return set_id, offset, edges
 
 
 def _lower_peaks(

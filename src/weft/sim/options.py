@@ -363,7 +363,7 @@ def check_policy(level: Level, policy: str) -> None:
 def usual_policy(routes: Routes, level: Level = "packet") -> str:
     """Return the default policy of routes at a level.
 
-    Candidates have the policy with the name of their engine; if there is none, ecmp.
+    Candidates have the policy of their engine, such as adaptive; if there is none, ecmp.
     """
     return NO_CHOICE if routes.settled else usual_choice(routes.engine, level)
 

@@ -102,3 +102,53 @@ def finish_order(
             order[done] = row
             done += 1
     return done
+
+
+@njit(cache=True)
+def split_shares(
+    set_id, set_offset, set_edge, graph, endpoint_out, group_offset, group_flow, sources,
+    destinations, loads, shares,
+):  # fmt: skip
+    """Fill the share of the injection rate of flows that are split equally over all candidates.
+
+    - `loads`, float64 [links]: load of each link by `split_loads`, whose arguments are the others,
+      divided by the link's rate relative to the injection rate.
+    - `shares`, float64 [flows]: changed in place; 1 over the largest of these loads among all links
+      that the flow uses. Flows without a path keep their value.
+    """
+    edge_row, edge_link, target_row = graph.edge_row, graph.edge_link, graph.destination_row
+    target_link, link_row = graph.destination_link, graph.link_row
+    rows = len(group_offset) - 1
+    worst, state = np.zeros(rows), np.zeros(rows, dtype=np.uint8)
+    order, stack = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int32)
+    cursor = np.empty(rows, dtype=np.int32)
+    for g in range(rows):
+        done = 0
+        for i in range(group_offset[g], group_offset[g + 1]):
+            f = group_flow[i]
+            s, d = sources[f], destinations[f]
+            out = endpoint_out[s]
+            row = link_row[out] if out >= 0 else target_row[s]
+            if row < 0 or (row != g and set_id[g, row] < 0):
+                continue
+            known = done
+            if state[row] == 0:
+                done = finish_order(
+                    row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
+                    cursor,
+                )  # fmt: skip
+            for k in range(known, done):
+                here = order[k]
+                worst[here] = 0.0
+                choice = set_id[g, here] if here != g else -1
+                for j in range(set_offset[choice], set_offset[choice + 1] if choice >= 0 else -1):
+                    e = set_edge[j]
+                    worst[here] = max(worst[here], loads[edge_link[e]], worst[edge_row[e]])
+            slowest = worst[row]
+            if out >= 0:
+                slowest = max(slowest, loads[out])
+            if target_link[d] >= 0:
+                slowest = max(slowest, loads[target_link[d]])
+            shares[f] = 1.0 / slowest if slowest > 0.0 else 0.0
+        for k in range(done):
+            state[order[k]] = 0

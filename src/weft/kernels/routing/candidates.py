@@ -3,19 +3,22 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import bfs, next_edges
+from weft.kernels.routing.distances import bfs, next_edges, updown
 
 
 @njit(cache=True)
-def shortest_path_sets(graph, targets, set_id, search):
+def shortest_path_sets(graph, targets, edge_up, ordered, component_size, set_id, search):
     """Fill set_id[target, row] and return the CSR of the sets, offsets and edges.
 
     A set is found by a hash of its edges and compared edge by edge, so that equal sets, and only
     they, share a number. Sets are numbered in the order of first use.
 
-    `targets`, int32: target rows. `set_id`, int32 [rows, rows]: number of the set of each target
-    and row, changed in place; unchanged where the row is the target or has no path to it.
-    `search`: parts of `weft.kernels.routing.distances.Search`.
+    - `targets`, int32: target rows.
+    - `edge_up`, uint8 [edges]; `ordered`; `component_size`, int32 [rows]: if `ordered`, only
+      up*/down* paths count; see `weft.kernels.routing.distances.updown`.
+    - `set_id`, int32 [rows, rows]: number of the set of each target and row, changed in place;
+      unchanged where the row is the target or has no path to it.
+    - `search`: parts of `weft.kernels.routing.distances.Search`.
 
     Returns int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
@@ -27,8 +30,12 @@ def shortest_path_sets(graph, targets, set_id, search):
     slots = np.full(4096, -1, dtype=np.int32)
     for i in range(len(targets)):
         g = targets[i]
-        count = bfs(edge_offset, edge_row, g, search.hops, queue)
-        next_edges(graph, search.down, False, search, count)
+        if ordered:
+            size = component_size[g]
+            count = updown(graph, edge_up, g, size, search.hops, search.down, queue)
+        else:
+            count = bfs(edge_offset, edge_row, g, search.hops, queue)
+        next_edges(graph, edge_up, ordered, search, count)
         for q in range(1, count):
             start, stop = first[q], first[q + 1]
             slot = _find(slots, offset, members, edges, start, stop)

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.candidates import shortest_path_sets
-from weft.kernels.routing.distances import UNREACHED, search_space
-from weft.routing.engine_registry import engine, sending_rows
-from weft.routing.engines.valiant import SetCollector
+from weft.kernels.routing.distances import UNREACHED
+from weft.routing.engine_registry import engine, path_sets, sending_rows
 from weft.routing.lane_assignment import check_vls
 from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes.candidate_sets import SetCollector
 from weft.routing.validation.deadlock import credit_loops
 
 HOW_TAKEN = (
@@ -47,14 +45,7 @@ def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     Source of the lanes: Gopal 1985.
     """
     check_vls(max_vls)
-    graph = fabric.graph
-    if graph.num_rows == 0:
-        raise NotApplicable(f"{fabric.name} has no switch")
-    graph.need_memory(graph.num_rows, 4, "candidate sets")
-    set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
-    targets = np.arange(graph.num_rows, dtype=np.int32)
-    search = search_space(graph.num_rows, len(graph.edge_row))
-    offset, edges = shortest_path_sets(graph.parts, targets, set_id, search)
+    set_id, offset, edges = path_sets(fabric)
     routes = CandidateRoutes(
         "ecmp", fabric.digest, notes=(HOW_TAKEN,), set_id=set_id, set_offset=offset, set_edge=edges
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import engine
-from weft.routing.engines.valiant import around
+from weft.routing.engines.valiant import around, dragonfly_plan
 from weft.routing.routes import Routes
 
 
@@ -40,4 +42,5 @@ def ugal(fabric: Fabric, *, max_vls: int = 8, progressive: bool = False) -> Rout
     -----
     Source: Singh 2005; Kim, Dally, Scott and Abts 2008; Jiang, Kim and Dally 2009 (progressive).
     """
-    return around(fabric, "ugal", max_vls, direct=True, turns=progressive)
+    plan_of = partial(dragonfly_plan, turns=True) if progressive else None
+    return around(fabric, "ugal", max_vls, direct=True, plan_of=plan_of)

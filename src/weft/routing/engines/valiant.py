@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,66 +13,8 @@ from weft.fabrics import Fabric
 from weft.routing.engine_registry import engine, row_sources
 from weft.routing.lane_assignment import check_vls
 from weft.routing.routes import MAX_VLS, CandidateRoutes, Routes
+from weft.routing.routes.candidate_sets import SetCollector
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly, group_distances
-
-
-class SetCollector:
-    """Collector of candidate sets; each call of `add` gives the sets of all rows for one target."""
-
-    def __init__(self, fabric: Fabric):
-        self._graph = fabric.graph
-        self._rows: list[NDArray[np.int64]] = []
-        self._counts: list[NDArray[np.int64]] = []
-        self._edges: list[NDArray[np.int32]] = []
-        self._lanes: list[NDArray[np.uint8]] = []
-
-    def add(self, lane_of_edge: NDArray[np.int8]) -> None:
-        """Add the sets of all rows for one more target.
-
-        `lane_of_edge` [edges]: lane of each edge in the set of its tail, -1 for edges not in the
-        set.
-        """
-        edges = np.flatnonzero(lane_of_edge >= 0).astype(np.int32)
-        rows, counts = np.unique(self._graph.edge_tail[edges], return_counts=True)
-        self._rows.append(rows.astype(np.int64) + len(self._rows) * self._graph.num_rows)
-        self._counts.append(counts.astype(np.int64))
-        self._edges.append(edges)
-        self._lanes.append(lane_of_edge[edges].astype(np.uint8))
-
-    def collect(
-        self,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-        """Return set numbers, int32 [targets, rows], -1 for none; CSR and lanes of the sets."""
-        self._graph.need_memory(len(self._rows), 4, "candidate sets")
-        lines = np.full((len(self._rows), self._graph.num_rows), -1, dtype=np.int32)
-        if not self._rows or not sum(map(len, self._edges)):
-            empty = np.zeros(0, dtype=np.int32)
-            return lines, np.zeros(1, dtype=np.int32), empty, np.zeros(0, dtype=np.uint8)
-        where, counts = np.concatenate(self._rows), np.concatenate(self._counts)
-        edges, lanes = np.concatenate(self._edges), np.concatenate(self._lanes)
-        first = np.cumsum(counts) - counts
-        # Equal sets are found by a hash, the sum of one random number per edge and lane, and then
-        # compared member by member, in case two different sets have the same hash.
-        random = np.random.default_rng(0).integers(
-            0, 2**63, (len(self._graph.edge_row), int(lanes.max()) + 1), dtype=np.uint64
-        )
-        code = np.add.reduceat(random[edges, lanes], first)
-        _, kept, number = np.unique(code, return_index=True, return_inverse=True)
-        alike = kept[number]
-        same = counts == counts[alike]
-        owner = np.repeat(np.arange(len(counts)), counts)
-        other = np.minimum(
-            first[alike][owner] + np.arange(len(edges)) - first[owner], len(edges) - 1
-        )
-        differs = owner[(edges != edges[other]) | (lanes != lanes[other])]
-        same[differs] = False
-        kept = np.concatenate((kept, np.flatnonzero(~same)))
-        number[~same] = np.arange(len(kept) - int((~same).sum()), len(kept))
-        lines.reshape(-1)[where] = number
-        offset = np.concatenate(([0], np.cumsum(counts[kept]))).astype(np.int32)
-        listed = np.repeat(first[kept] - offset[:-1], counts[kept]) + np.arange(int(offset[-1]))
-        return lines, offset, edges[listed], lanes[listed]
-
 
 _FAR = np.int32(2**30)
 
@@ -138,15 +80,20 @@ class _Plan:
 
 
 def around(
-    fabric: Fabric, name: str, max_vls: int, *, direct: bool, turns: bool = False
+    fabric: Fabric,
+    name: str,
+    max_vls: int,
+    *,
+    direct: bool,
+    plan_of: Callable[[Fabric], _Plan] | None = None,
 ) -> CandidateRoutes:
     """Return candidates via intermediates.
 
-    With `direct`, packets may also be sent without one; with `turns`, these may still turn to an
-    intermediate after a hop in the group of their source.
+    With `direct`, packets may also be sent without one. `plan_of`: the plan of one kind of network,
+    by default of the kind that fits best.
     """
     check_vls(max_vls)
-    plan = _dragonfly(fabric, turns=True) if turns else _plan(fabric)
+    plan = (plan_of or _plan)(fabric)
     vias = int(plan.via.max()) + 1
     if vias < 3:
         raise NotApplicable(
@@ -179,7 +126,7 @@ def around(
 def _plan(fabric: Fabric) -> _Plan:
     """Return the first plan without a gap between groups, else the plan with the fewest lanes."""
     plans, reasons = [], []
-    for plan_of in (_hyperx, _megafly, _dragonfly, _low_diameter):
+    for plan_of in (_hyperx, megafly_plan, dragonfly_plan, _low_diameter):
         try:
             plans.append(plan_of(fabric))
         except NotApplicable as reason:
@@ -217,7 +164,8 @@ def _grid_lines(fabric: Fabric, where: NDArray[np.int32]) -> Iterator[NDArray[np
             yield np.where(chosen, lane, -1).astype(np.int8)
 
 
-def _megafly(fabric: Fabric) -> _Plan:
+def megafly_plan(fabric: Fabric) -> _Plan:
+    """Return the plan of a megafly, whose intermediates are its groups."""
     try:
         groups = find_megafly(fabric)
     except NotApplicable as reason:
@@ -231,7 +179,11 @@ def _megafly(fabric: Fabric) -> _Plan:
     return _by_groups(fabric, "megafly", note, groups.group, via, groups.gap)
 
 
-def _dragonfly(fabric: Fabric, *, turns: bool = False) -> _Plan:
+def dragonfly_plan(fabric: Fabric, *, turns: bool = False) -> _Plan:
+    """Return the plan of a dragonfly, whose intermediates are its groups.
+
+    With `turns`, direct packets may still turn to an intermediate after a hop in their group.
+    """
     try:
         groups = find_dragonfly(fabric)
     except NotApplicable as reason:

@@ -14,9 +14,10 @@ from weft.kernels.parts import parts
 from weft.kernels.routes.dependencies import Sets, WaitGraph, candidate_dependencies
 from weft.kernels.routes.intermediates import phase_dependencies
 from weft.kernels.routes.route_links import drawn_routes
-from weft.kernels.routes.split import split_loads
+from weft.kernels.routes.split import split_loads, split_shares
 from weft.routing.routes.base import Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
+from weft.routing.routes.tables import TableRoutes
 from weft.routing.routes.virtual_lanes import within
 
 
@@ -54,6 +55,9 @@ class CandidateRoutes(Routes):
         direct to another intermediate, packets of its own intermediate that may still turn to a
         third one: at the next row ``s``, if it is in the intermediate of ``r``, they may continue
         by ``via_set[v, s]``; -1 where there is none. Empty if packets decide at their first row.
+    fallback
+        The forwarding tables of switches that route adaptively, for packets that may not choose;
+        None if the candidates have none.
     """
 
     set_id: NDArray[np.int32]
@@ -64,11 +68,20 @@ class CandidateRoutes(Routes):
     via_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     direct: bool = True
     turn_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
+    fallback: TableRoutes | None = None
 
     @property
     def settled(self) -> bool:
         """Whether each flow has one path: False, because a policy chooses at every row."""
         return False
+
+    @property
+    def spread(self) -> bool:
+        """Whether switches spread the packets of a flow over all candidates, as adaptive ones do.
+
+        Otherwise a hash may send them all by one of them.
+        """
+        return self.fallback is not None and not self.num_intermediates
 
     @property
     def num_intermediates(self) -> int:
@@ -91,6 +104,8 @@ class CandidateRoutes(Routes):
         if len(self.set_lane) not in (0, len(self.set_edge)):
             raise InputError(f"{len(self.set_lane)} lanes do not match {len(self.set_edge)} edges")
         self._check_sets(fabric.graph)
+        if self.fallback is not None:
+            self.fallback.check(fabric)
         if len(self.via):
             self._check_intermediates(rows)
 
@@ -153,6 +168,11 @@ class CandidateRoutes(Routes):
         """See `Routes.on_one_lane`."""
         return replace(super().on_one_lane(), set_lane=np.zeros(0, dtype=np.uint8))
 
+    def renumbered(self, old: Fabric, new: Fabric, destination: NDArray[np.integer[Any]]) -> Self:
+        """See `Routes.renumbered`."""
+        static = self.fallback and self.fallback.renumbered(old, new, destination)
+        return replace(super().renumbered(old, new, destination), fallback=static)
+
     def drawn_links(
         self, fabric: Fabric, flows: EndpointFlows, state: NDArray[np.uint64]
     ) -> tuple[NDArray[Any], ...]:
@@ -168,19 +188,33 @@ class CandidateRoutes(Routes):
         """See `Routes.link_loads`; flows take direct paths and are split equally at every hop."""
         graph = fabric.graph
         per_link = np.zeros(fabric.num_links)
-        known = (flows.sources >= 0) & (flows.destinations >= 0)
-        moving = np.flatnonzero(known & (flows.sources != flows.destinations))
-        rows = graph.destination_row[flows.destinations[moving]]
-        unrouted = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
-        moving, rows = moving[rows >= 0], rows[rows >= 0]
-        offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
+        offset, moving, unrouted = _by_target(fabric, flows)
         unrouted += split_loads(
             self.set_id, self.set_offset, self.set_edge, graph.parts, graph.destination_link,
-            endpoint_out(fabric), offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
-            flows.sources, flows.destinations, flows.weights, per_link,
+            endpoint_out(fabric), offset, moving, flows.sources, flows.destinations, flows.weights,
+            per_link,
         )  # fmt: skip
         return per_link, int(unrouted)
+
+    def split_shares(
+        self, fabric: Fabric, flows: EndpointFlows, cost: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], int]:
+        """Return the share of the injection rate that each flow gets if all are split equally.
+
+        `cost` [links]: the injection rate divided by the rate of the link. Flows have no weights;
+        packets take direct paths.
+
+        Returns the least share over the links that a flow uses, float64 [flows], 0 without a path;
+        and the number of flows without a path.
+        """
+        loads, unrouted = self.link_loads(fabric, flows)
+        offset, moving, _ = _by_target(fabric, flows)
+        shares = np.zeros(len(flows.sources))
+        split_shares(
+            self.set_id, self.set_offset, self.set_edge, fabric.graph.parts, endpoint_out(fabric),
+            offset, moving, flows.sources, flows.destinations, loads * cost, shares,
+        )  # fmt: skip
+        return shares, unrouted
 
     def add_dependencies(self, fabric: Fabric, management: bool, dependencies: WaitGraph) -> None:
         """See `Routes.add_dependencies`."""
@@ -198,3 +232,21 @@ class CandidateRoutes(Routes):
             )
             add = phase_dependencies
         add(parts(sets), graph.parts, rows, parts(dependencies))
+
+
+def _by_target(
+    fabric: Fabric, flows: EndpointFlows
+) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
+    """Return flows by the row of their destination, CSR; and how many have an end without a row.
+
+    Flows within an endpoint are left out.
+    """
+    rows_of, count = fabric.graph.destination_row, fabric.graph.num_rows
+    known = (flows.sources >= 0) & (flows.destinations >= 0)
+    moving = np.flatnonzero(known & (flows.sources != flows.destinations))
+    rows = rows_of[flows.destinations[moving]]
+    apart = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
+    moving, rows = moving[rows >= 0], rows[rows >= 0]
+    offset = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=count), out=offset[1:])
+    return offset, moving[np.argsort(rows, kind="stable")].astype(np.int32), apart

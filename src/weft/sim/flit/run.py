@@ -226,8 +226,8 @@ def simulate_flits(
     latency
         Cycles that a flit is on a link: one number, or int [links].
     policy
-        Policy that chooses among the candidates of routes, with options; by default the one with
-        the name of the engine, or ``ecmp``.
+        Policy that chooses among the candidates of routes, with options; by default the one
+        of the engine, or ``ecmp``.
     drain
         Most cycles of the drain; by default ten times the warm-up and measurement.
     progress

@@ -13,7 +13,7 @@ from weft.core.html import facts_table
 from weft.core.student import student_t
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
-from weft.routing.routes import Routes
+from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.routes.flows import EndpointFlows
 
 #: Number of flows whose links are listed at a time, so that the lists stay in cache.
@@ -92,9 +92,10 @@ def bisection(
     A random half of the hosts sends to the other half, one flow from each host; if the number of
     hosts is odd, one host is idle. The rate of a flow is the minimum, over the links of its path,
     of the link's rate divided by its number of flows. Candidates and intermediates are drawn at
-    random, as by an ideal hash. If a flow has a choice between the minimal path and an
-    intermediate, it takes the path whose most loaded link has the smaller load. Flows choose one
-    after the other, and each flow chooses once more after all have chosen.
+    random, as by an ideal hash; candidates with a static fallback, among which switches choose for
+    each packet, share each flow equally at every hop. If a flow has a choice between the minimal
+    path and an intermediate, it takes the path whose most loaded link has the smaller load. Flows
+    choose one after the other, and each flow chooses once more after all have chosen.
 
     Parameters
     ----------
@@ -148,6 +149,13 @@ def bisection(
             sources.reshape(-1), destinations.reshape(-1), lids,
             np.arange(sources.size, dtype=np.int32), np.zeros(0),
         )  # fmt: skip
+        if isinstance(routes, CandidateRoutes) and routes.spread:
+            for one in range(len(part)):
+                flow = np.arange(one * flows, (one + 1) * flows)
+                shares, lost = routes.split_shares(fabric, ends.part(flow), cost)
+                part[one] = shares.mean()
+                unrouted += lost
+            continue
         offset, link, about_offset, about = routes.drawn_links(fabric, ends, states.reshape(-1))
         mean_shares(offset, link, about_offset, about, cost, flows, part)
         routed = np.diff(offset) > 0
