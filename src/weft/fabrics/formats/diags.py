@@ -56,11 +56,15 @@ def has_line(start: str) -> Callable[[str], bool]:
 
 
 def entries(
-    text: str, file: str, form: re.Pattern[str], expected: str
+    text: str, file: str, start: str, form: re.Pattern[str], expected: str
 ) -> Iterator[tuple[int, re.Match[str]]]:
-    """Iterate over number and match of each line that is neither blank, comment nor message."""
+    """Iterate over number and match of each line that is neither blank, comment nor message.
+
+    `start`: pattern with which lines begin, in contrast to the rest of a line that was wrapped.
+    """
     net, messages = Netlist(file), []
-    for number, line in enumerate(rejoined(lines_of(text), form.fullmatch, file), 1):
+    begin = re.compile(f"{start}|# |{MESSAGE.pattern}", re.ASCII)
+    for number, line in enumerate(rejoined(lines_of(text), begin, form.fullmatch, file), 1):
         if len(line) > MAX_LINE:
             net.fail(f"the line is longer than {MAX_LINE} characters", number)
         if match := form.fullmatch(line):

@@ -10,6 +10,7 @@ from weft.fabrics.formats.diags import TYPES, End, Row, entries, has_line, port_
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.netlist import Netlist
 
+_START = r'\s*(?:0x[0-9a-f]{16}\s+)?(?:"[^"\n]*"\s+)?\d{1,5}\s+\d{1,3}\[[\d ]{0,4}\]\s+==\('
 #: ``Switch: 0x… leaf1:``, ``CA: node1 HCA-1:``.
 _HEADING = r"(?:Switch:? 0x(?P<switch>[0-9a-f]{16})|(?P<type>CA|Router|\?\?):)\s(?P<heading>.*):"
 #: What libibmad prints for a value that it does not know.
@@ -26,15 +27,14 @@ _PORT = (
     r'\[[\d ]{0,4}\]\s"(?P<far_name>.*)" \([^"]*\)'
     r'|\[\s*\]\s""\s\(\s*\)|"Port not available")'
 )
+_ANY_START = rf"{_START}|Switch:? 0x|(?:CA|Router|\?\?): "
 _LINE = re.compile(f"{_HEADING}|{_PORT}", re.ASCII)
 
 
 @reader(
     "iblinkinfo",
     suffixes=(".iblinkinfo",),
-    sniff=has_line(
-        r'\s*(?:0x[0-9a-f]{16}\s+)?(?:"[^"\n]*"\s+)?\d{1,5}\s+\d{1,3}\[[\d ]{0,4}\]\s+==\('
-    ),
+    sniff=has_line(_START),
 )
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Output of ``iblinkinfo``, with or without ``-l``, ``-p`` and ``--switches-only``.
@@ -56,7 +56,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """
     rows: list[Row] = []
     heading = End(0, 0, -1)
-    for line, match in entries(text, file, _LINE, "a heading or a port of iblinkinfo"):
+    for line, match in entries(text, file, _ANY_START, _LINE, "a heading or a port of iblinkinfo"):
         if match["heading"] is not None:
             guid = int(match["switch"] or "0", 16)
             kind = TYPES[match["type"]] if match["type"] else "Switch"

@@ -32,6 +32,11 @@ from weft.fabrics.formats.session import rejoined
 _PROGRESS = re.compile(
     r"DR path slid \d+; dlid \d+; [\d,]+ -> (?:new|known) [A-Za-z ]+ \{[0-9a-f]{16}\} portnum .*"
 )
+#: How lines begin, other than the rest of one that was wrapped.
+_START = re.compile(
+    r'\[\d+\](?:\[ext \d+\])?(?:\([0-9a-fA-F]+\))?\s*"|(?:Switch|Ca|Hca|Rt)\s*\d|\w+=0x'
+    r'|\s*#(?!\s*(?:"|lid \d))|Chassis |Non-Chassis |Hostname: |DR path '
+)
 #: A comment of its own, not the rest of a line.
 _COMMENT = re.compile(r'\s*#(?!\s*(?:"|lid \d))')
 
@@ -73,7 +78,7 @@ class _DiscoveryReader:
         self.crowded: list[int] = []
 
     def read(self, text: str) -> Netlist:
-        lines = rejoined(lines_of(text), _is_complete, self.net.file)
+        lines = rejoined(lines_of(text), _START, _is_complete, self.net.file)
         at = 0
         while at < len(lines):
             number, line = at + 1, lines[at]
@@ -247,14 +252,12 @@ class _DiscoveryReader:
 
 
 def _is_complete(line: str) -> bool:
-    """Return whether a line is not the first or another part of a longer one, nor a message."""
-    if MESSAGE.search(line):
-        return False
+    """Return whether a line is a whole header or port with its comment, without a message."""
     for form, comment in ((PORT, PORT_COMMENT), (HEADER, HEADER_COMMENT)):
         if match := form.fullmatch(line):
-            return match["comment"] is None or comment.fullmatch(match["comment"]) is not None
-    other = any(form.fullmatch(line) for form in (KEY, GROUPING, _PROGRESS))
-    return other or _COMMENT.match(line) is not None
+            whole = match["comment"] is None or comment.fullmatch(match["comment"])
+            return bool(whole) and not MESSAGE.search(line)
+    return False
 
 
 @writer("ibnetdiscover", suffixes=(".ibnetdiscover", ".topo", ".topofile"))

@@ -10,6 +10,7 @@ from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord
 from weft.fabrics.formats.records import kind_of
 
+_START = r"(?:Ca|Switch|Router|\?\?\?)\s*: 0x[0-9a-f]{16} ports \d"
 #: ``Switch : 0x… ports 36 "leaf1" base port 0 lid 2 lmc 0``; ibnetdiscover lists the device instead
 #: of the port.
 _LINE = re.compile(
@@ -24,7 +25,7 @@ _LINE = re.compile(
 @reader(
     "node-list",
     suffixes=(".nodes",),
-    sniff=has_line(r"(?:Ca|Switch|Router|\?\?\?)\s*: 0x[0-9a-f]{16} ports \d"),
+    sniff=has_line(_START),
 )
 def read(text: str, file: str) -> Netlist:
     """Lists of nodes with their names, as of ``ibswitches``, ``ibhosts`` or ``ibnetdiscover -l``.
@@ -42,7 +43,9 @@ def read(text: str, file: str) -> Netlist:
         If a line is neither that of a node nor a message, or contradicts another line.
     """
     net = Netlist(file, whole=False)
-    for line, match in entries(text, file, _LINE, "a line of ibswitches or ibhosts for each node"):
+    for line, match in entries(
+        text, file, _START, _LINE, "a line of ibswitches or ibhosts for each node"
+    ):
         device, vendor = (int(match[name] or "0", 16) for name in ("device", "vendor"))
         node_type, guid = TYPES[match["type"]], int(match["guid"], 16)
         kind = kind_of(node_type, match["name"], vendor, device)

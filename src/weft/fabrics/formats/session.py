@@ -13,8 +13,10 @@ from weft.fabrics.formats.format_registry import warn
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][AB0]|[=>])\r?"
 )
-#: Longest line that is joined, and most columns of blanks before a comment.
-_LONGEST, _TABS = 1000, 20
+#: Usual widths of terminals, of which a line may lack the last blank.
+_WIDTHS = (80, 132)
+#: Longest line that is joined, and most columns of blanks that are lost at the end of a line.
+_LONGEST, _BLANKS = 1000, 40
 #: What a pager writes at the end of a screen, and how it removes it.
 _PAGER = re.compile(
     r"^(?:-- ?More ?--(?:\(\d+%\))?|\(END\)|lines \d+-\d+(?: \(END\))?)[\x08\r ]*+",
@@ -69,31 +71,36 @@ def _session(lines: list[str], order: Iterable[int]) -> list[int]:
     return found
 
 
-def rejoined(lines: list[str], complete: Callable[[str], object], file: str) -> list[str]:
+def rejoined(
+    lines: list[str], start: re.Pattern[str], complete: Callable[[str], object], file: str
+) -> list[str]:
     """Return lines in which those that a terminal wrapped are whole; their rests are empty.
 
-    A line of the full width of the terminal is joined with the next ones while these are not
-    complete by themselves, if the result is. The width is that of the longest line. A blank at the
-    end of a line may be lost, and all between the ends of a cable and the comment.
+    A line of the full width of the terminal is joined with the next ones if these do not begin as
+    lines do (`start`), and the result is complete. The width is that of the longest line. Blanks at
+    the end of a line may be lost, but not more than one within a name.
     """
+    if all(not line or start.match(line) for line in lines):
+        return lines
     width = [len(line.expandtabs()) for line in lines]
-    full = max(width, default=0)
-    whole = [not line or bool(complete(line)) for line in lines]
+    full = max(width) + (max(width) + 1 in _WIDTHS)
     lines, joined = list(lines), []
     at = 0
     while at < len(lines):
         end, text = at, lines[at]
-        while end + 1 < len(lines) and not whole[end + 1] and len(text) < _LONGEST:
+        while text and end + 1 < len(lines) and lines[end + 1] and len(text) < _LONGEST:
             gap = full - width[end]
-            if gap > 1 and not (gap < _TABS and lines[end + 1].startswith("#")):
+            within = gap > 1 and any(text.count(quote) % 2 for quote in "'\"")
+            if start.match(lines[end + 1]) or gap > _BLANKS or within:
                 break
             end += 1
             text += " " * gap + lines[end]
-        # A name has ended in a line that is complete by itself.
-        rest = "" if not whole[at] else text[len(lines[at]) :]
-        if end > at and complete(text) and not {'"', "'"} & set(rest):
-            lines[at : end + 1] = [text] + [""] * (end - at)
-            joined.append(f"line {at + 1}")
+        if end > at and complete(text):
+            # A name has ended in a line that is complete by itself.
+            rest = text[len(lines[at]) :] if complete(lines[at]) else ""
+            if not {'"', "'"} & set(rest):
+                lines[at : end + 1] = [text] + [""] * (end - at)
+                joined.append(f"line {at + 1}")
         at = end + 1
     if joined:
         warn(
