@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.diags_files import iblinkinfo, node_list, ports_report, saquery, subnet_list
 from tests.examples import examples
+from tests.ibdiagnet2_files import db_csv, net_dump, net_dump_ext, with_lids
 from tests.reading import reader_of
 
 from weft.core.errors import InputError, NotApplicable
@@ -24,9 +28,11 @@ from weft.fabrics.formats.hostlist import compress, expand
 from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
 from weft.fabrics.formats.ibsim import write as write_ibsim
 from weft.fabrics.formats.lldp import Neighbours, joined
+from weft.fabrics.formats.merge import merged
 from weft.fabrics.formats.netlist import Netlist
 from weft.fabrics.formats.node_name_map import parse_names, with_names
 from weft.fabrics.formats.node_name_map import write as write_names
+from weft.fabrics.formats.session import without_session
 from weft.fabrics.formats.slurm import write as write_slurm
 from weft.fabrics.parts import cable_latency_ns
 from weft.fabrics.topology import build
@@ -253,6 +259,7 @@ def test_host_lists_expand_or_are_refused(text: str) -> None:
 
 # -- mutations --------------------------------------------------------------------------------
 
+RANDOM = st.randoms(use_true_random=False)
 SCRAPS = [
     '[1]\t"S-0000000000200000"[1]\t\t# "x" lid 1 4xQDR',
     "switchguid=0x200000(200000)",
@@ -277,41 +284,41 @@ SCRAPS = [
 ]
 
 
-@st.composite
-def mutated(draw: st.DrawFn, text: str) -> str:
-    """Draw a text with a few lines and characters deleted, doubled, swapped or garbled."""
+def mutated(random: Random, text: str) -> str:
+    """Return a text with a few lines and characters deleted, doubled, swapped or garbled."""
     lines = text.split("\n")
-    for _ in range(draw(st.integers(1, 4))):
-        if not lines:
-            break
-        at = draw(st.integers(0, len(lines) - 1))
-        act = draw(st.sampled_from(["drop", "double", "swap", "insert", "cut", "scrap", "end"]))
-        line = lines[at]
-        offset = draw(st.integers(0, len(line)))
-        if act == "drop":
-            del lines[at]
-        elif act == "double":
-            lines.insert(draw(st.integers(0, len(lines))), line)
-        elif act == "swap":
-            other = draw(st.integers(0, len(lines) - 1))
-            lines[at], lines[other] = lines[other], lines[at]
-        elif act == "insert":
-            lines.insert(at, draw(st.sampled_from(SCRAPS)))
-        elif act == "cut":
-            lines[at] = line[:offset] + line[offset + draw(st.integers(1, 4)) :]
-        elif act == "scrap":
-            scrap = draw(
-                st.one_of(st.sampled_from(SCRAPS), st.characters(exclude_categories=("Cs",)))
-            )
-            lines[at] = line[:offset] + scrap + line[offset + draw(st.integers(0, 2)) :]
-        else:
-            lines[at:] = [line[:offset]]
+    for _ in range(random.randint(1, 4)):
+        if lines:
+            act = random.choice(["drop", "double", "swap", "insert", "cut", "scrap", "end", "join"])
+            mutate(random, lines, act)
     return "\n".join(lines)
 
 
-def small_texts() -> list[str]:
-    tree = build("xgft:2;2,2;1,2;1,2")
-    return [write_ibnetdiscover(tree), write_ibsim(tree), write_names(tree)]
+def mutate(random: Random, lines: list[str], act: str) -> None:
+    """Change one of the lines."""
+    at = random.randrange(len(lines))
+    line = lines[at]
+    offset = random.randint(0, len(line))
+    if act == "drop":
+        del lines[at]
+    elif act == "double":
+        lines.insert(random.randint(0, len(lines)), line)
+    elif act == "swap":
+        other = random.randrange(len(lines))
+        lines[at], lines[other] = lines[other], lines[at]
+    elif act == "insert":
+        lines.insert(at, random.choice(SCRAPS))
+    elif act == "cut":
+        lines[at] = line[:offset] + line[offset + random.randint(1, 4) :]
+    elif act == "scrap":
+        scrap = random.choice([*SCRAPS, *(chr(random.randrange(0x20, 0x500)) for _ in SCRAPS)])
+        lines[at] = line[:offset] + scrap + line[offset + random.randint(0, 2) :]
+    elif act == "join":
+        lines[at : at + 2] = ["".join(lines[at : at + 2])]
+    elif act == "break":
+        lines[at : at + 1] = [line[:offset], line[offset:]]
+    else:
+        lines[at:] = [line[:offset]]
 
 
 #: A topology file of ibdm, and what lldpctl and SONiC print.
@@ -330,38 +337,119 @@ OTHERS = [
     "Ethernet4    h1              eth0            O\n"
     "--------------------------------------------------\nTotal entries displayed:  2\n",
 ]
-SMALL = small_texts() + OTHERS
+
+
+def small_texts() -> list[tuple[str, str]]:
+    """Return a reader and a file of each format."""
+    tree = with_lids(build("xgft:2;2,2;1,2;1,2"))
+    texts = [
+        ("ibnetdiscover", write_ibnetdiscover(tree)),
+        ("ibsim", write_ibsim(tree)),
+        ("ibnetdiscover-p", ports_report(tree)),
+        ("iblinkinfo", iblinkinfo(tree)),
+        ("iblinkinfo", iblinkinfo(tree, by_line=True)),
+        ("saquery", saquery(tree)),
+        ("opensm-subnet", subnet_list(tree)),
+        ("node-list", node_list(tree)),
+        ("db-csv", db_csv(tree)),
+        ("net-dump", net_dump(tree)),
+        ("net-dump-ext", net_dump_ext(tree)),
+        *zip(("ibdm", "ibdm", "lldp", "sonic-lldp"), OTHERS, strict=True),
+    ]
+    assert {name for name, _ in texts} == set(reader.names())
+    return texts
+
+
+SMALL = small_texts()
+#: Formats of SMALL in which both ends of a cable list it.
+AT_BOTH_ENDS = SMALL[:7]
+
+
+def outcome(read: Callable[[str, str], object], text: str) -> Fabric | InputError | None:
+    """Return the fabric of a text or the refusal; other exceptions are raised."""
+    try:
+        result = read(text, "mutated")
+        if isinstance(result, Neighbours):
+            result = joined([result])
+        if isinstance(result, Netlist):
+            result = result.fabric()
+    except InputError as error:
+        refusal = error
+    else:
+        assert not isinstance(result, Fabric) or result.num_nodes > 0
+        return result if isinstance(result, Fabric) else None
+    assert refusal.file == "mutated"
+    assert "\n" not in str(refusal)
+    return refusal
 
 
 def accepts_or_refuses(text: str) -> None:
     """Pass a text to every reader; exceptions other than an `InputError` are raised."""
     readers: list[Callable[[str, str], object]] = [entry.function for entry in reader]
-    for read in [*readers, parse_names]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FormatWarning)
-            result: object = None
-            refusal: InputError | None = None
-            try:
-                result = read(text, "mutated")
-                if isinstance(result, Neighbours):
-                    result = joined([result])
-                if isinstance(result, Netlist):
-                    result = result.fabric()
-            except InputError as error:
-                refusal = error
-        if refusal is not None:
-            assert refusal.file == "mutated"
-            assert "\n" not in str(refusal)
-        elif isinstance(result, Fabric):
-            assert result.num_nodes > 0
-    for entry in reader:
-        assert entry.facts["sniff"](text) in (True, False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        for read in [*readers, parse_names]:
+            outcome(read, text)
+        for entry in reader:
+            assert entry.facts["sniff"](text) in (True, False)
 
 
 @settings(max_examples=examples(300))
-@given(st.sampled_from(SMALL).flatmap(mutated))
-def test_mutated_files_are_read_or_refused(text: str) -> None:
-    accepts_or_refuses(text)
+@given(st.sampled_from([*SMALL, ("", write_names(build("ring:3")))]), RANDOM)
+def test_mutated_files_are_read_or_refused(small: tuple[str, str], random: Random) -> None:
+    accepts_or_refuses(mutated(random, small[1]))
+
+
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 400))]
+)
+def test_many_mutated_files_are_read_or_refused(batch: int) -> None:
+    """A mutated file, with sessions and pages of a terminal removed, and together with its own."""
+    for number in range(250):
+        random = Random(1000 * batch + number)
+        name, text = random.choice(SMALL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            changed = without_session(mutated(random, text), "mutated")
+            outcome(reader[name].function, changed)
+            own = reader[name].function(text, "own")
+            if isinstance(own, Netlist) and own.real_guids:
+                outcome(partial(together_with, own, reader[name].function), changed)
+
+
+def together_with(own: Netlist, read: Callable[[str, str], object], text: str, file: str) -> object:
+    other = read(text, file)
+    if not isinstance(other, Netlist):
+        return other
+    try:
+        return merged([own, other])
+    except InputError as error:
+        # Whatever is wrong, the file that was changed has it.
+        raise InputError(error.message, file=file) from None
+
+
+@settings(max_examples=examples(1000))
+@given(
+    st.sampled_from(AT_BOTH_ENDS),
+    st.sampled_from(["drop", "double", "cut", "scrap", "end", "join", "break"]),
+    RANDOM,
+)
+def test_damage_to_one_line_is_refused_or_loses_no_cable_in_silence(
+    small: tuple[str, str], act: str, random: Random
+) -> None:
+    name, text = small
+    lines = text.rstrip("\n").split("\n")
+    if act == "end":
+        lines.pop()  # at least the last line is lost
+    mutate(random, lines, act)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = outcome(reader[name].function, "\n".join(lines))
+    if isinstance(found, Fabric):
+        said = [each.message for each in caught if isinstance(each.message, FormatWarning)]
+        lost = sum(each.lost for each in said)
+        incomplete = any(each.kind == "incomplete" for each in said)
+        assert found.num_cables + lost == 12 or incomplete
 
 
 @settings(
@@ -373,7 +461,7 @@ def test_mutated_real_files_are_read_or_refused(shared: Path, data: st.DataObjec
     files = sorted((shared / "fabrics").glob("psmn-x5.*"))
     assume(files)
     text = data.draw(st.sampled_from(files)).read_text()
-    accepts_or_refuses(data.draw(mutated(text)))
+    accepts_or_refuses(mutated(data.draw(RANDOM), text))
 
 
 @given(st.text(max_size=200))
@@ -386,4 +474,4 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 )
 def test_lines_that_provoke_backtracking_are_fast(scrap: str) -> None:
     """A regular expression that tries all partitions of such a line would not end."""
-    accepts_or_refuses(SMALL[0].replace("\n", scrap + "!\n", 1))
+    accepts_or_refuses(SMALL[0][1].replace("\n", scrap + "!\n", 1))
