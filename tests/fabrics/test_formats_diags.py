@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.diags_files import iblinkinfo, ports_report
+from tests.ibdiagnet2_files import with_lids
 
 from weft.core.errors import InputError
 from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats import FormatWarning, read_file
+from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
+from weft.fabrics.topology import build
 
 #: Two hosts of one name and one with two ports, two switches, a router, and ports that are down.
 PORTS = """\
@@ -312,3 +317,107 @@ Rt\t1 "R-0000000000300000"\t\t# ""
     assert "3: expected a line of ibswitches" in refused(
         NODES.replace("Router", "Riuter"), tmp_path
     )
+
+
+# -- captures in a terminal ------------------------------------------------------------------------
+
+TREE = with_lids(build("xgft:2;2,3;1,2;1,2"))
+TREE = replace(TREE, descriptions=tuple(f"{name} a b" for name in TREE.descriptions))
+LISTINGS = {
+    "ibnetdiscover": write_ibnetdiscover(TREE),
+    "ibnetdiscover -p": ports_report(TREE),
+    "iblinkinfo": iblinkinfo(TREE),
+    "iblinkinfo -l": iblinkinfo(TREE, by_line=True),
+}
+
+
+def wrapped(text: str, width: int, *, trimmed: bool) -> str:
+    """Return what a terminal of a width shows of a text."""
+    lines = [line.expandtabs() for line in text.splitlines()]
+    rows = [line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width)]
+    return "".join(f"{row.rstrip() if trimmed else row}\r\n" for row in rows)
+
+
+def known(fabric: Fabric) -> tuple[object, ...]:
+    return listed(fabric), fabric.descriptions, fabric.lid.tolist(), fabric.node_guid.tolist()
+
+
+@pytest.mark.parametrize("trimmed", [True, False])
+@pytest.mark.parametrize("width", [80, 132])
+@pytest.mark.parametrize("name", LISTINGS)
+def test_a_wrapped_listing_is_the_listing(
+    name: str, width: int, trimmed: bool, tmp_path: Path
+) -> None:
+    text = LISTINGS[name]
+    long = sum(len(line.expandtabs()) > width for line in text.splitlines())
+    fabric, said = read(wrapped(text, width, trimmed=trimmed), tmp_path)
+    assert known(fabric) == known(read(text, tmp_path)[0])
+    repairs = [len(each.items) for each in said if each.kind == "repaired"]
+    assert repairs == ([long] if long else [])
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_a_listing_of_any_width_is_read_as_it_is_or_refused(name: str, tmp_path: Path) -> None:
+    text = LISTINGS[name]
+    expected, _ = read(text, tmp_path)
+    refusals = 0
+    for width in range(72, 150):
+        try:
+            fabric, _ = read(wrapped(text, width, trimmed=True), tmp_path)
+        except InputError:
+            refusals += 1
+        else:
+            assert known(fabric) == known(expected)
+    assert refusals <= 16
+
+
+def test_lost_tabs_are_counted(tmp_path: Path) -> None:
+    text = LISTINGS["ibnetdiscover"]
+    fabric, said = read(text.replace("\t", ""), tmp_path)
+    assert known(fabric) == known(read(text, tmp_path)[0])
+    # Lines of adapters have a blank beside the tab.
+    tabs = sum("\t" in line and not line.startswith("[1](") for line in text.splitlines())
+    assert [(each.kind, len(each.items)) for each in said] == [("repaired", tabs)]
+
+
+@pytest.mark.parametrize("mark", ["--More--\r        \r", "-- More -- \b\b\b", "--More--(7%)\n"])
+@pytest.mark.parametrize("name", LISTINGS)
+def test_page_breaks_are_counted(name: str, mark: str, tmp_path: Path) -> None:
+    lines = LISTINGS[name].splitlines(keepends=True)
+    pages = ["".join(lines[at : at + 10]) for at in range(0, len(lines), 10)]
+    fabric, said = read(mark.join(pages), tmp_path)
+    assert known(fabric) == known(read("".join(lines), tmp_path)[0])
+    assert f"left out: {len(pages) - 1} page break" in str(said[0])
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_the_greeting_of_a_host_is_left_out(name: str, tmp_path: Path) -> None:
+    before = (
+        '=~=~=~= PuTTY log 2026.01.05 10:00:00 =~=~=~=\nUsing username "me".\n'
+        "Welcome to Linux 6.1\n\n * 3 updates can be applied\n\n"
+        f"[me@n1 ~]$ sudo {name}\n[sudo] password for me: \n"
+    )
+    fabric, said = read(before + LISTINGS[name] + "[me@n1 ~]$ exit\nlogout\n", tmp_path)
+    assert known(fabric) == known(read(LISTINGS[name], tmp_path)[0])
+    assert "left out: 8 lines of a terminal session" in str(said[0])
+    # A listing is no greeting.
+    twice = LISTINGS[name] + f"[me@n1 ~]$ {name}\n" + LISTINGS[name]
+    assert "expected a" in refused(twice, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # A name that may have had blanks at its end.
+        ('"s1-0 a b" base port', '"s1-0 a\n b" base port'),
+        # A line shorter than the terminal is wide by more than blanks explain.
+        ("lid 7 4xHDR\n", "lid 7\n4xHDR\n"),
+        # The rest of a line without its beginning.
+        ("\n[1]", '\n# "h0 a b" lid 1 4xHDR\n[1]'),
+    ],
+)
+def test_what_has_several_readings_is_refused(old: str, new: str, tmp_path: Path) -> None:
+    text = LISTINGS["ibnetdiscover"]
+    assert old in text
+    longest = "#" + " a comment that is longer than any other line" * 4
+    assert refused(f"{longest}\n" + text.replace(old, new, 1), tmp_path)

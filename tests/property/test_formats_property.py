@@ -445,7 +445,8 @@ def test_damage_to_one_line_is_refused_or_loses_no_cable_in_silence(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = outcome(reader[name].function, "\n".join(lines))
-    if isinstance(found, Fabric):
+    # What is left of a file may be a switch without cables.
+    if isinstance(found, Fabric) and found.num_nodes > 1:
         said = [each.message for each in caught if isinstance(each.message, FormatWarning)]
         lost = sum(each.lost for each in said)
         incomplete = any(each.kind == "incomplete" for each in said)

@@ -60,7 +60,8 @@ def entries(
 ) -> Iterator[tuple[int, re.Match[str]]]:
     """Iterate over number and match of each line that is neither blank, comment nor message.
 
-    `start`: pattern with which lines begin, in contrast to the rest of a line that was wrapped.
+    `start`: pattern with which lines begin, in contrast to the rest of a line that was wrapped;
+    empty if no line is as long as a terminal is wide.
     """
     net, messages = Netlist(file), []
     begin = re.compile(f"{start}|# |{MESSAGE.pattern}", re.ASCII)

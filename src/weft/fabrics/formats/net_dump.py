@@ -54,7 +54,9 @@ class TableLine:
     switch: tuple[str, int, int] = ("", 0, 0)
 
     def __getitem__(self, column: str) -> str:
-        value = self.fields[column]
+        value = self.fields.get(column)
+        if value is None:
+            self.fail(f"the table has no column {column!r}")
         return "" if value in ("N/A", "NA") else value
 
     def guid(self, column: str) -> int:
@@ -95,7 +97,8 @@ def table_lines(text: str, file: str, head: str, columns: tuple[str, ...]) -> It
                 raise InputError(f"the table has no column {missing[0]!r}", file=file, line=number)
         elif line.strip() and not line.lstrip().startswith("#"):
             fields = [part.strip() for part in line.split(":", max(len(names) - 1, 0))]
-            if not names or len(fields) != len(names):
+            # A last field with as many colons as a line has swallowed one.
+            if not names or len(fields) != len(names) or fields[-1].count(":") >= len(names) - 1:
                 raise InputError(
                     f"expected {len(names) or 'a heading with'} fields of a table of ports, found "
                     f"{shown(line.strip())}", file=file, line=number,

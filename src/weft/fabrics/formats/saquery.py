@@ -56,7 +56,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
         If a line is not one of a record, or a record lacks a field or contradicts another.
     """
     records = _Records(file, rate)
-    for line, match in entries(text, file, r"\s|\w+[ .]", _LINE, "a record of saquery"):
+    for line, match in entries(text, file, "", _LINE, "a record of saquery"):
         if match["kind"]:
             records.end()
             records.line, records.kind = line, match["kind"].replace(" ", "")
