@@ -134,6 +134,17 @@ def test_traffic_within_a_machine_does_not_enter_the_fabric(level: str) -> None:
     assert links.filter(links[carried] > 0)["kind"].n_unique() == 3
 
 
+@pytest.mark.parametrize("level", ["flow", "packet", "flit"])
+def test_load_sweeps_measure_the_fabric_between_all_adapters(level: str) -> None:
+    fabric = rail_fabric(machines=4, adapters=2)
+    alone = fabric.renamed({guid: f"h{at}" for at, guid in enumerate(fabric.node_guid.tolist())})
+    one, other = (
+        weft.sweep(each, ["minhop"], loads=[0.2], level=level, pattern="shift", processes=1)
+        for each in (fabric, alone)
+    )
+    assert one.equals(other)
+
+
 def test_keys_have_no_flows_within_a_machine() -> None:
     fabric = rail_fabric()
     found = weft.workload_keys(fabric, scatter(6), [0, 1, 2, 3, 4, 5])
@@ -258,13 +269,13 @@ def test_a_table_gives_machines_and_roles(source: str, tmp_path: Path) -> None:
 def test_the_nodes_of_slurm_compute(source: str, tmp_path: Path) -> None:
     conf = "SwitchName=a Nodes=gpu[00-01],h1 # two\nSwitchName=top Switches=a\n"
     block = "- topology: a\n  block:\n    blocks:\n    - block: b\n      nodes: gpu[00-01],h1\n"
-    for text in (conf, block):
+    nodes = "ClusterName=x\nNodeName=DEFAULT CPUs=2\nNodeName=gpu[00-01],h1 CPUs=4\n"
+    for text in (conf, block, nodes):
         with pytest.warns(FormatWarning, match="does not have 1 of its names: h1"):
             fabric = weft.fabric(source, machines=table(tmp_path, text))
         assert set(fabric.roles) == {"compute"}
-    text = "NodeName=gpu03 CPUs=2\nmachine\n"
-    with pytest.raises(InputError, match=r"machines.csv:2"):
-        weft.fabric(source, machines=table(tmp_path, text))
+    with pytest.raises(InputError, match=r"machines.csv:2: expected key=value, found 'machine'"):
+        weft.fabric(source, machines=table(tmp_path, "SwitchName=a Nodes=gpu03\nmachine\n"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -210,6 +210,13 @@ class Fabric(FabricArrays):
             for host in hosts if len(hosts) > 1 else ():
                 names[host] = name
         return tuple(names)
+
+    @cached_property
+    def by_adapter(self) -> Fabric:
+        """The same fabric, in which each adapter is a machine of its own."""
+        if len(self.machines) == self.num_hosts:
+            return self
+        return replace(self, assigned=tuple((name, "") for name in self.node_names))
 
     @cached_property
     def roles(self) -> tuple[str, ...]:

@@ -2,9 +2,8 @@
 
 A table is CSV with a row of column names: ``machine``, and ``adapter``, ``role`` or both. A row
 with an adapter (its label or GUID) assigns it to a machine. A row without one gives a role to the
-machines that a host list (``oss[1-4]``) or a pattern (``dgx*``) names. The nodes in lines of
-``topology.conf`` or ``slurm.conf`` (``SwitchName=… Nodes=…``, ``NodeName=…``) compute, and so do
-those in a ``topology.yaml``.
+machines that a host list (``oss[1-4]``) or a pattern (``dgx*``) names. The nodes of
+``topology.conf``, ``topology.yaml`` or ``slurm.conf`` compute.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from weft.core.arguments import shown
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.registry import wrong_name
@@ -23,12 +21,12 @@ from weft.core.words import few
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.hostlist import expand
-from weft.fabrics.formats.slurm import is_yaml, parse_topologies
+from weft.fabrics.formats.slurm import is_topologies, parse_topologies
 from weft.fabrics.roles import check_role
 
+#: Nodes of slurm.conf.
+_NODE_NAME = re.compile(r"^[ \t]*NodeName[ \t]*=[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 _COLUMNS = ("machine", "adapter", "role")
-_SLURM = re.compile(r"(?i)(?:SwitchName|BlockName|NodeName)\s*=")
-_NODES = re.compile(r"(?i)(?:^|\s)(?:Nodes|NodeName)\s*=\s*(\S+)")
 
 
 @dataclass
@@ -46,11 +44,14 @@ class MachineTable:
 
 def read_machines(path: str | Path) -> MachineTable:
     """Return the contents of a table of machines, or of the nodes of a file of Slurm."""
-    table = MachineTable(str(path))
-    text = read_text(path)
-    if is_yaml(text):
+    table, text = MachineTable(str(path)), read_text(path)
+    if is_topologies(text):
         for topology in parse_topologies(text, table.file):
-            table.role.update(dict.fromkeys(topology.nodes, ("compute", topology.line)))
+            table.role |= dict.fromkeys(topology.nodes, ("compute", topology.line))
+        return table
+    if nodes := _NODE_NAME.findall(text):
+        names = expand(",".join(text for text in nodes if text.upper() != "DEFAULT"))
+        table.role |= dict.fromkeys(names, ("compute", 1))
         return table
     lines = [
         (number, line.strip())
@@ -59,14 +60,10 @@ def read_machines(path: str | Path) -> MachineTable:
     ]
     if not lines:
         raise InputError("has only comments; expected machine,adapter,role", file=path)
-    slurm = any(_SLURM.match(line) for _, line in lines)
-    columns = list(_COLUMNS[:1]) if slurm else _head(lines.pop(0), table.file)
+    columns = _head(lines.pop(0), table.file)
     for number, line in lines:
         try:
-            if slurm:
-                _put_nodes(table, line, number)
-            else:
-                _put_row(table, _cells(line, columns), number)
+            _put_row(table, _cells(line, columns), number)
         except InputError as error:
             raise InputError(error.message, file=table.file, line=number) from None
     return table
@@ -116,16 +113,6 @@ def _put_row(table: MachineTable, row: Mapping[str, str], line: int) -> None:
         _put(table.role, name, role, line, "has role")
 
 
-def _put_nodes(table: MachineTable, line: str, number: int) -> None:
-    text = line.partition("#")[0]
-    if "=" not in text:
-        raise InputError(f"{shown(line)} has no equals sign; expected a line of Slurm's")
-    for match in _NODES.finditer(text) if _SLURM.match(text) else ():
-        for name in expand(match[1]):
-            if name.upper() != "DEFAULT":
-                _put(table.role, name, "compute", number, "has role")
-
-
 def _put(known: dict[str, tuple[str, int]], key: str, value: str, line: int, verb: str) -> None:
     before, first = known.setdefault(key, (value, line))
     if before != value:
@@ -135,7 +122,7 @@ def _put(known: dict[str, tuple[str, int]], key: str, value: str, line: int, ver
 def with_machines(fabric: Fabric, table: MachineTable) -> Fabric:
     """Return the fabric with the machines and roles of a table.
 
-    What the fabric lacks causes a `FormatWarning`, except for nodes of Slurm's files.
+    What the fabric lacks causes a `FormatWarning`.
     """
     machine, role = [""] * fabric.num_nodes, [""] * fabric.num_nodes
     unknown = []
