@@ -122,7 +122,7 @@ def check(plan: Cabling, found: Cabling) -> PlanCheck:
     InputError
         If no device of the plan was found.
     """
-    matches = match(plan.devices, found.devices)
+    matches = match(plan, found)
     if not matches.pairs:
         ours, theirs = (few([each.name for each in side.devices]) for side in (plan, found))
         raise InputError(
@@ -183,8 +183,7 @@ class _Comparison:
         for end in same:
             self._compare_rates(end, self.planned[end])
         self._cables()
-        if not self.plan.is_list:
-            self._names()
+        self._names()
         self._other_notes()
         differences = [each for _, each in sorted(self.differences, key=lambda pair: pair[0])]
         if self.refused:
@@ -230,13 +229,9 @@ class _Comparison:
         for number, pairs in cables.items():
             if not pairs and self.plan.is_list:  # its rows are not understood
                 continue
-            others = (self.actual[there][0] for _, there in pairs if there in self.actual)
-            instead = Counter(self.devices[at].name for at in others if at in self.unplanned)
             has = count_text(len(pairs), f"{self.was} cable")
             if pairs:
                 has += f": {few([self._at(there) for _, there in pairs])}"
-            for name, count in instead.most_common(1):
-                has += f"; {name} has {count:,} of them"
             text = f"{self.devices[number].name} was not found ({has})"
             action = f"check its power, name and cables ({has})"
             self._add("absent device", text, action, [(*pair, None) for pair in pairs], number)
@@ -387,19 +382,27 @@ class _Comparison:
                 self.found.devices[other],
                 self.plan_number[at],
             )
-            if old.guid and old.guid == new.guid and old.name != new.name:
+            if at in self.matches.by_place:
+                text = f"{new.name} has the cables of {old.name}"
+                action = f"check which device it is: {text}"
+                self._add("replaced device", text, action, [], number, "warning")
+            elif self.plan.is_list or not old.guid:
+                continue
+            elif old.guid == new.guid and old.name != new.name:
                 text = f"{old.name} is now {new.name}"
                 self._add("renamed device", text, "none", [], number)
-            elif old.guid and new.guid and old.guid != new.guid:
+            elif new.guid and old.guid != new.guid:
                 text = f"{new.name} has another GUID: {new.guid:#018x}, not {old.guid:#018x}"
                 self._add("replaced device", text, "none", [], number)
 
     def _other_notes(self) -> None:
         plan, loosely = self.plan, self.matches.loosely
         unknown = sum(math.isnan(cable.rate_gbps) for cable in plan.cables)
-        matched, every = len(self.matches.pairs), len(plan.devices)
+        matched = len(self.matches.pairs) - len(self.matches.by_place)
+        every = len(plan.devices)
         notes = {
-            f"only {matched:,} of {every:,} devices of the plan were found": 2 * matched < every,
+            f"only {matched:,} of {every:,} devices of the plan were found by name; see --names":
+                2 * matched < every,
             f"{count_text(len(loosely), 'name')} of the plan fit only without regard to case and "
             f"blanks: {few(loosely)}": loosely,
             f"{count_text(plan.repeated, 'row')} of the plan repeat a cable": plan.repeated,
