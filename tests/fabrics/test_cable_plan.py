@@ -41,6 +41,8 @@ def only_end(port: str) -> tuple[str, int] | str:
         ("P21", ("dev", 21)),
         ("IB Port 2", ("dev", 2)),
         ("1/21", ("dev", 21)),
+        ("swp21", ("dev", 21)),
+        ("Ethernet21", "the port 'Ethernet21' is not understood"),
         ("IB1/21", ("dev", 21)),
         ("Blade 01_Port 1/5", ("dev/L1/U1", 5)),
         ("blade 16_port 2/20", ("dev/L16/U2", 20)),

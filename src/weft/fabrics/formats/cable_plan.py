@@ -40,7 +40,7 @@ _SEPARATORS = ",;\t|"
 #: Rows in which the header is searched.
 _HEAD_ROWS = 50
 
-_PORT = re.compile(r"(?:ib ?)?(?:port|p)? ?(?:1/)?(\d{1,5})", re.IGNORECASE | re.ASCII)
+_PORT = re.compile(r"(?:ib ?)?(?:port|p|swp)? ?(?:1/)?(\d{1,5})", re.IGNORECASE | re.ASCII)
 _BLADE = re.compile(r"blade ?(\d{1,3})[_ ]port (\d{1,2})/(\d{1,5})", re.IGNORECASE | re.ASCII)
 _GUID = re.compile(r"(?:0[xX]|[SHR]-)?([0-9a-fA-F]{16})", re.ASCII)
 _UNIT = re.compile(r"U? ?(\d{1,3})", re.IGNORECASE | re.ASCII)
