@@ -236,7 +236,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
                 strangers.append(f"{row.text('NodeGuid')} in line {row.line}")
             else:
                 _add_port(net, ports, row, at)
-    for row in found[_LINKS].rows("NodeGuid1", "NodeGuid2") if _LINKS in found else ():
+    for row in found[_LINKS].rows(*_COLUMNS[_LINKS].split()) if _LINKS in found else ():
         _add_cable(net, ports, row, at_guid)
     net.ports = list(ports.values())
     net.mirror()

@@ -185,22 +185,20 @@ def _plain(label: str) -> int | None:
 
 
 @reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=_sniff(_HEAD_EXT))
-def read_net_dump_ext(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
+def read_net_dump_ext(text: str, file: str) -> Netlist:
     """ibdiagnet2.net_dump_ext: rates, LIDs and names of all ports; cables come from other files.
 
     Parameters
     ----------
     text, file
         Contents of the file and its name.
-    rate
-        Rate of cables whose lines do not state one, or the half of it that they lack.
 
     Raises
     ------
     InputError
         If a line is invalid; the message names file and line.
     """
-    net = Netlist(file, rate, whole=False)
+    net = Netlist(file, whole=False)
     at_guid: dict[int, int] = {}
     for line in table_lines(text, file, _HEAD_EXT, _COLUMNS_EXT):
         guid, kind = line.guid("guid"), _TYPES.get(line["ty"].upper(), "")
