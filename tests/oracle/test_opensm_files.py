@@ -20,6 +20,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.load import fabric as load
 from weft.routing import route
+from weft.routing.opensm.dumps import find_dumps, load_tables
 from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
 from weft.routing.opensm.lids import Lids, guid2lid, predict_lids, read_guid2lid
@@ -242,6 +243,20 @@ def test_the_output_of_every_tool_is_read(lmc: int, tmp_path: Path) -> None:
         assert np.array_equal(result.table, expected)
         again = read_lfts(fabric, tmp_path / "printed", lmc=lmc)
         assert np.array_equal(again.table, expected)
+
+
+def test_a_folder_of_opensm_has_the_same_tables_in_both_forms(tmp_path: Path) -> None:
+    files = sweep(load("xgft:2;4,4;1,3").shuffled(3), tmp_path, engine="updn")
+    dumps = find_dumps([tmp_path])
+    assert dumps.subnet == tmp_path / "opensm-subnet.lst"
+    assert dumps.lfts == tmp_path / "opensm-lfts.dump"
+    assert dumps.others == (tmp_path / "opensm.fdbs",)
+    found = load(dumps.subnet)
+    first, second = (load_tables(found, path, {}) for path in (dumps.lfts, *dumps.others))
+    assert not [*first.problems, *second.problems]
+    assert np.array_equal(first.routes.table, second.routes.table)
+    assert np.array_equal(first.base, second.base)
+    assert "dump_ucast_routes: Switch 0x" in files["opensm.fdbs"]
 
 
 # -- lanes and hops --------------------------------------------------------------------------------

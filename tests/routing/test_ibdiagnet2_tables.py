@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.ibdiagnet2_files import db_csv, pm, section, with_lids
+from tests.ibdiagnet2_files import db_csv, far, pm, section, with_lids
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
@@ -15,11 +15,12 @@ from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
 from weft.routing import route
 from weft.routing.opensm.counters import counted_slots, read_counters
-from weft.routing.opensm.dumps import find_dumps, load_tables
+from weft.routing.opensm.dumps import DumpTables, find_dumps, load_tables
+from weft.routing.opensm.far import parse_far
 from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lids import known_lids
 from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
-from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.routing.routes import CandidateRoutes, TableRoutes, VirtualLanes
 from weft.routing.validation.validate import validate
 
 
@@ -65,6 +66,7 @@ def test_tables_of_ibdiagnet2_are_those_of_opensm(
         loaded = load_tables(tree, path, {})
     assert not loaded.problems
     assert np.array_equal(loaded.routes.table, routes.table)
+    assert loaded.candidates(tree) is None
 
 
 def test_private_tables_are_left_out_with_a_warning(tree: Fabric, tmp_path: Path) -> None:
@@ -202,6 +204,113 @@ def test_faults_of_counters_are_errors(tree: Fabric, tmp_path: Path) -> None:
         read_counters(write(tmp_path, db_csv(tree, counters=csv)))
 
 
+# -- adaptive routing ------------------------------------------------------------------------------
+
+
+def adaptive(fabric: Fabric) -> tuple[CandidateRoutes, TableRoutes]:
+    routes = route(fabric, "ecmp")
+    assert isinstance(routes, CandidateRoutes)
+    return routes, tables_of(fabric, "minhop")
+
+
+def ports_of(fabric: Fabric, routes: CandidateRoutes, target: int, row: int) -> list[int]:
+    number = int(routes.set_id[target, row])
+    if number < 0:
+        return []
+    edges = routes.set_edge[routes.set_offset[number] : routes.set_offset[number + 1]]
+    return sorted(fabric.graph.edge_port[edges].tolist())
+
+
+def read_far(fabric: Fabric, path: Path) -> tuple[DumpTables, CandidateRoutes]:
+    loaded = load_tables(fabric, path, {})
+    found = loaded.candidates(fabric)
+    assert found is not None
+    return loaded, found
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;3,3;1,3", "torus:4x4", "xgft:3;2,2,2;1,2,2"])
+def test_groups_of_adaptive_tables_are_the_candidates(spec: str, tmp_path: Path) -> None:
+    fabric = with_lids(load(spec))
+    routes, static = adaptive(fabric)
+    path = write(tmp_path, far(fabric, routes, static))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded, found = read_far(fabric, path)
+    assert not loaded.problems
+    assert np.array_equal(loaded.routes.table, static.table)
+    assert found.fallback is loaded.routes
+    for target in np.unique(fabric.graph.destination_row[: fabric.num_endpoints]).tolist():
+        for row in range(fabric.num_switches):
+            assert ports_of(fabric, found, target, row) == ports_of(fabric, routes, target, row)
+    judged = validate(fabric, found)
+    assert judged.num_unrouted_pairs == 0
+    assert judged.deadlock == validate(fabric, routes.on_one_lane()).deadlock
+
+
+def test_tables_without_free_lids_have_no_candidates(tree: Fabric, tmp_path: Path) -> None:
+    text = far(tree, *adaptive(tree)).replace("Free  ", "Static")
+    loaded = load_tables(tree, write(tmp_path, text), {})
+    assert not loaded.problems
+    assert loaded.candidates(tree) is None
+
+
+def test_groups_and_ports_that_do_not_exist_are_problems(tree: Fabric, tmp_path: Path) -> None:
+    text = far(tree, *adaptive(tree))
+    group = next(line for line in text.splitlines() if line.endswith(","))
+    entry = next(line for line in text.splitlines() if " Free " in line)
+    for old, new, kind in (
+        (group, group + "99,", "dead port"),
+        (entry, entry.rpartition(" ")[0] + " 77", "no group"),
+        (entry, entry.replace(entry[:6], "0x0bad"), "stale"),
+    ):
+        path = write(tmp_path, text.replace(old, new, 1))
+        loaded, found = read_far(tree, path)
+        assert [each[0] for each in loaded.problems] == [kind]
+        assert validate(tree, found).num_loops == 0
+
+
+def test_subgroups_are_one_group_with_a_warning(tree: Fabric, tmp_path: Path) -> None:
+    text = far(tree, *adaptive(tree))
+    group = next(line for line in text.splitlines() if line.count(",") == 3)
+    number, ports = group.split()[0], group.split()[-1].strip(",").split(",")
+    first, *others = ports
+    two = f"{number} 0 0 {first},\n{number} 1 0 {','.join(others)},"
+    with pytest.warns(FormatWarning, match="1 group with subgroups"):
+        loaded, found = read_far(tree, write(tmp_path, text.replace(group, two, 1)))
+    expected = load_tables(tree, write(tmp_path, text), {})
+    assert loaded.groups == expected.groups
+    assert found.num_sets
+
+
+FAULTS = {
+    " Free ": (" Loose ", "'Loose' is not a state of a LID"),
+    " Free       0": (" Free", "expected a LID, a port, a state and a group"),
+    "LFT Definition:": ("Tables:", "expected a line of adaptive routing tables"),
+    "0x0001 ": ("0xffff ", "LID 0xffff or port .* out of range"),
+    "Switch 0x": ("Device 0x", "expected a line of adaptive routing tables"),
+}
+
+
+@pytest.mark.parametrize("old", FAULTS)
+def test_faults_of_adaptive_tables_are_errors_with_the_line(old: str, tree: Fabric) -> None:
+    text = far(tree, *adaptive(tree))
+    new, message = FAULTS[old]
+    assert old in text
+    with pytest.raises(InputError, match=message) as caught:
+        parse_far(text.replace(old, new, 1), "f")
+    assert caught.value.line
+
+
+def test_adaptive_tables_that_are_cut_short_are_refused(tree: Fabric) -> None:
+    text = far(tree, *adaptive(tree))
+    with pytest.raises(InputError, match="the file ends within a line"):
+        parse_far(text.rstrip()[:-1], "f")
+    with pytest.raises(InputError, match="has no forwarding table; the file may be cut short"):
+        parse_far(text[: text.rindex("LFT Definition:")], "f")
+    with pytest.raises(InputError, match="has no table of a switch"):
+        parse_far("# nothing\n", "f")
+
+
 # -- detection -------------------------------------------------------------------------------------
 
 
@@ -212,7 +321,7 @@ def test_files_of_a_folder_are_found_by_their_contents(tree: Fabric, tmp_path: P
     paths = {
         "lfts": write(inner, fdbs(tree, routes), "tables.txt"),
         "sl2vl": write(inner, packed(lanes_of(tree)[0]), "levels.txt"),
-        "adaptive": write(inner, "Groups Definition:\n", "adaptive.txt"),
+        "adaptive": write(inner, far(tree, *adaptive(tree)), "adaptive.txt"),
         "counters": write(inner, pm(tree, 1), "counters.txt"),
         "guid2lid": write(inner, "0x0000000000100001 0x0001 0x0001\n\n", "lids.txt"),
         "config": write(inner, "# OpenSM\nrouting_engine updn\n", "settings.txt"),

@@ -19,6 +19,7 @@ from weft.fabrics.formats.db_csv import is_db_csv
 from weft.fabrics.formats.read_write import files_of, head_of
 from weft.fabrics.formats.signatures import signature
 from weft.fabrics.formats.subnet_list import is_subnet_list
+from weft.routing.opensm.far import FarBlock, parse_far
 from weft.routing.opensm.lft_form import repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
 from weft.routing.opensm.lids import clash_summary
@@ -26,7 +27,8 @@ from weft.routing.opensm.log_files import is_log_name, is_packed, logs_of, read_
 from weft.routing.opensm.osm_log import is_log
 from weft.routing.opensm.ports import MAX_LID, by_port_guid, by_switch_guid, destination_name
 from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
-from weft.routing.routes import TableRoutes
+from weft.routing.routes import CandidateRoutes, TableRoutes
+from weft.routing.routes.candidate_sets import grouped_routes
 
 #: File names of OpenSM, ibdiagnet2 and weft by kind, in order of preference.
 _NAMES = {
@@ -54,7 +56,7 @@ class Dumps:
     subnet: Path | None = None
     policy: Path | None = None
     config: Path | None = None
-    #: Adaptive routing tables.
+    #: Adaptive routing tables, for `load_tables`, too.
     adaptive: Path | None = None
     #: Port counters, for `weft.routing.opensm.counters`.
     counters: Path | None = None
@@ -141,14 +143,27 @@ class DumpTables:
     base: NDArray[np.int32]
     #: Kind and text of each error, and the names of all that it counts.
     problems: list[Problem] = field(default_factory=list)
+    #: Of adaptive routing tables: output ports of each group of each switch, and int16 [lines of
+    #: the table, switches]: number of the group, -1 for entries that are static.
+    groups: list[dict[int, list[int]]] = field(default_factory=list)
+    group_of: NDArray[np.int16] | None = None
+
+    def candidates(self, fabric: Fabric) -> CandidateRoutes | None:
+        """Return adaptive routes with the tables as fallback; None if all entries are static."""
+        if self.group_of is None or not (self.group_of >= 0).any():
+            return None
+        return grouped_routes(fabric, self.routes, self.groups, self.group_of)
 
 
 def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> DumpTables:
-    """Return the tables of a dump, which may have errors.
+    """Return the tables of a dump, or of adaptive routing tables, which may have errors.
 
     `spans`: first and last LID of each port GUID in another file, used for entries without a GUID.
     """
-    dump = parse_dump(read_text(path), str(path))
+    text = read_text(path)
+    form = signature(text)
+    parse = parse_far if form and form.kind == "adaptive" else parse_dump
+    dump = parse(text, str(path))
     of_guid = by_port_guid(fabric)
     switch_of = by_switch_guid(fabric)
     problems: list[Problem] = []
@@ -176,6 +191,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     table = np.full((fabric.num_destinations << lmc, fabric.graph.num_rows), empty, dtype=dtype)
     dead: list[str] = []
     seen = set()
+    adaptive = _Groups(fabric, len(table)) if isinstance(dump.blocks[0], FarBlock) else None
     for block in dump.blocks:
         if block.guid not in switch_of:
             continue
@@ -187,6 +203,9 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         seen.add(switch)
         rows = line_of_key[np.array(block.keys, dtype=np.int64)]
         ports = np.array(block.ports, dtype=np.int64)
+        if adaptive is not None:
+            assert isinstance(block, FarBlock)
+            adaptive.add(switch, block, rows)
         used = (rows >= 0) & (ports != NO_PATH)
         rows, ports = rows[used], ports[used]
         slots = fabric.port_offset[switch] + ports - 1
@@ -205,7 +224,50 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         problems.append(("dead port", text, dead))
     repeat_own_lids(fabric, table)
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
-    return DumpTables(routes, base, problems)
+    if adaptive is None:
+        return DumpTables(routes, base, problems)
+    repeat_own_lids(fabric, adaptive.group_of)
+    problems += adaptive.problems()
+    return DumpTables(routes, base, problems, adaptive.groups, adaptive.group_of)
+
+
+class _Groups:
+    """The groups of all switches, without ports and groups that do not exist."""
+
+    def __init__(self, fabric: Fabric, lines: int):
+        self.fabric = fabric
+        self.groups: list[dict[int, list[int]]] = [{} for _ in range(fabric.graph.num_rows)]
+        self.group_of = np.full((lines, fabric.graph.num_rows), -1, dtype=np.int16)
+        self.dead: list[str] = []
+        self.missing: list[str] = []
+
+    def add(self, switch: int, block: FarBlock, rows: NDArray[np.int64]) -> None:
+        """Add the groups of a switch; `rows`: line of the table of each entry, -1 for none."""
+        fabric = self.fabric
+        links = fabric.port_link[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
+        cabled = set((np.flatnonzero(links >= 0) + 1).tolist())
+        for number, ports in block.groups.items():
+            self.groups[switch][number] = [port for port in ports if port in cabled]
+            self.dead += [
+                f"{port} of group {number} of {fabric.node_names[switch]}"
+                for port in ports
+                if port not in cabled
+            ]
+        group = np.array(block.group, dtype=np.int16)
+        for number in np.setdiff1d(group, [-1, *(n for n, p in block.groups.items() if p)]):
+            self.missing.append(f"{number} of {fabric.node_names[switch]}")
+            group[group == number] = -1
+        self.group_of[rows[rows >= 0], switch] = group[rows >= 0]
+
+    def problems(self) -> list[Problem]:
+        found: list[Problem] = []
+        if self.dead:
+            text = f"{count_text(len(self.dead), 'port')} of groups without a cable: "
+            found.append(("dead port", text + few(self.dead), self.dead))
+        if self.missing:
+            text = f"LIDs with {count_text(len(self.missing), 'group')} that have no ports: "
+            found.append(("no group", text + few(self.missing), self.missing))
+        return found
 
 
 def _keys(
