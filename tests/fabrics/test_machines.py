@@ -13,6 +13,7 @@ from tests.machine_fabrics import rail_fabric
 import weft
 from weft.cli import main
 from weft.core.errors import InputError
+from weft.fabrics import FabricBuilder, NodeKind
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.judged import Judged
 from weft.fabrics.roles import ROLES, role_of_name
@@ -301,6 +302,16 @@ def test_the_nodes_of_slurm_compute(source: str, tmp_path: Path) -> None:
 def test_a_wrong_table_is_one_error(source: str, tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.fabric(source, machines=table(tmp_path, text))
+
+
+def test_a_system_guid_joins_adapters_unless_their_names_contradict() -> None:
+    build_ = FabricBuilder("guids")
+    names = ["a", "b", "n1 mlx5_0", "n2 mlx5_0", "n3 mlx5_0", "n3 mlx5_1", "c"]
+    build_.connect(build_.switches(["s"]).repeat(len(names)), build_.hosts(names))
+    parts = build_.parts()
+    parts.system_guid[parts.kind == NodeKind.HOST] = [1, 1, 2, 2, 3, 4, 4]
+    machines = weft.Fabric.of(parts).machines
+    assert machines == {"a": [0, 1], "n1": [2], "n2": [3], "n3": [6, 4, 5]}
 
 
 def test_fabrics_of_one_adapter_a_machine_have_no_groups() -> None:

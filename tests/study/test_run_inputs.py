@@ -70,6 +70,7 @@ def write(folder: Path, **files: str) -> None:
         FILE.replace("[[job]]", 'names = "names.map"\n[[job]]').replace(
             "xgft:1;4;1", "fabric.topo"
         ),
+        FILE.replace("[[job]]", 'machines = "machines.csv"\n[[job]]'),
         FILE.replace("alltoall:size=1KiB", "ranks.goal"),
         FILE.replace("alltoall:size=1KiB", "traces"),
         FILE.replace("alltoall:size=1KiB", "list"),
@@ -95,7 +96,7 @@ def test_every_file_that_a_run_reads_is_an_input(
     names = (
         "fabric.ibnetdiscover", "fabric.topo", "names.map", "ranks.goal", "hosts", "mine.toml",
         "tables.dump", "matrix.dump", "with=sign.txt", "with,comma.txt", "flows.txt", "roots.txt",
-        "torus.conf",
+        "torus.conf", "machines.csv",
     )  # fmt: skip
     for name in names:
         (tmp_path / name).write_text("what no reader expects\n")

@@ -90,11 +90,14 @@ def _machine_rows(fabric: Fabric) -> list[tuple[str, str]]:
         _kind_text(kinds[name]) if name in kinds else f"of {count_text(len(hosts), 'adapter')}"
         for name, hosts in fabric.machines.items()
     )
+    text = [f"{count_text(count, 'machine')} {line}" for line, count in lines.most_common()]
+    for name, device in zip(fabric.host_names, fabric.devices, strict=True):
+        if device and name.endswith(device) and " " not in name:
+            text.append(f"joined by names of one word, such as {name}")
+            break
     roles = Counter(fabric.roles[hosts[0]] for hosts in fabric.machines.values())
     return [
-        ("machines", "\n".join(
-            f"{count_text(count, 'machine')} {text}" for text, count in lines.most_common()
-        )),
+        ("machines", "\n".join(text)),
         ("roles", ", ".join(f"{count:,} {role}" for role, count in roles.most_common())),
     ]  # fmt: skip
 

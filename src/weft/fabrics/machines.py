@@ -68,25 +68,33 @@ def first_adapters(
     """Return int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
 
     `parts` [hosts]: from `host_parts`. A table of machines comes first. Otherwise adapters are in
-    one machine if they have the same system image GUID, or if their names are of the same host and
-    different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If a host name occurs twice with the
+    one machine if they have the same system image GUID and no names of different hosts, or if
+    their names are of the same host and different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If
+    a host name occurs twice with the
     same device, several hosts have this name (``localhost``, for example), and it does not join
     adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
+    hosts: dict[object, set[str]] = {}
     named = {machine for machine, _ in fabric.assigned}
     for node, its in zip(fabric.host_nodes.tolist(), parts, strict=True):
         machine = _assigned(fabric, node) or (its[0] if its and its[0] in named else "")
         if machine:
             keys.setdefault((machine,), []).append(node)
             continue
-        if fabric.system_guid[node]:
-            keys.setdefault(int(fabric.system_guid[node]), []).append(node)
+        guid = int(fabric.system_guid[node])
+        if guid:
+            keys.setdefault(guid, []).append(node)
         if its:
+            hosts.setdefault(guid, set()).add(its[0])
             keys.setdefault(its[0], []).append(node)
             devices.setdefault(its[0], set()).add(its[1])
-    joined = [nodes for key, nodes in keys.items() if len(devices.get(key, nodes)) == len(nodes)]
+    joined = [
+        nodes
+        for key, nodes in keys.items()
+        if len(devices.get(key, nodes)) == len(nodes) and len(hosts.get(key, ())) < 2
+    ]
     tail = np.array([nodes[0] for nodes in joined for _ in nodes], dtype=np.int64)
     head = np.array([node for nodes in joined for node in nodes], dtype=np.int64)
     graph = coo_array((np.ones(len(head)), (tail, head)), shape=(fabric.num_nodes,) * 2)

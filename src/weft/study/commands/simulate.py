@@ -158,7 +158,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     tables={"jobs": JOB_COLUMNS, **{name: partial(_columns, name) for name in TABLES}},
     seeded=seeded,
     draws=draws,
-    files=("source", "names", "workload", "coefficients"),
+    files=("source", "names", "also", "machines", "workload", "coefficients"),
     example={
         "fabric": "xgft:2;4,4;1,2",
         "level": "packet",
