@@ -227,7 +227,7 @@ _SOURCES = {
     "weft.advice.machine_room": "weft cost",
     "weft.study.machines": "weft topologies",
     "weft.routing.opensm.counters": "Files of counters",
-    "weft.subnet.audit": "weft opensm audit",
+    "weft.subnet.audit": "weft audit",
     "weft.report.matrix_picture": "weft simulate",
     "weft.report.study_summary": "weft report",
     "weft.sim.keys": "Routing keys",

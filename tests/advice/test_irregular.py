@@ -246,29 +246,28 @@ def test_hosts_apart_from_the_others_are_errors():
     assert {fault.severity for fault in apart} == {"error"}
 
 
-def test_info_lists_all_faults_and_its_status_tells_the_worst(tmp_path, capsys):
+def test_all_faults_are_listed_and_the_status_of_an_audit_tells_the_worst(tmp_path, capsys):
     tree = build("leaf-spine:leaves=12,spines=8,hosts=4")
     cut = tree.without(cables=[f"leaf{i}[{5 + i % 8}]" for i in range(10)])
     path, rows = str(tmp_path / "cut.ibnetdiscover"), tmp_path / "faults.csv"
     write_fabric(cut, path, "ibnetdiscover")
     assert main(["info", path]) == 0
     assert "and 4 more" in capsys.readouterr().out
-    assert main(["info", path, "--check", "--faults", str(rows), "--json"]) == 1
+    assert main(["info", path, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert len(result["faults"]) == 10
     assert len(result["fabric"]["missing cables"].splitlines()) == 10
     assert result["fabric"]["switch ports"] == "20 switches with 12 ports"
+    assert main(["audit", path, "--findings", str(rows)]) == 1
     with rows.open() as stream:
         listed = list(csv.DictReader(stream))
     assert [int(row["port"]) for row in listed] == [fault["port"] for fault in result["faults"]]
-    assert main(["info", path, "--check", "--fail-on", "never"]) == 0
-    assert main(["info", path, "--fail-on", "note"]) == 2
-    assert "--fail-on requires --check" in capsys.readouterr().err
+    assert main(["audit", path, "--fail-on", "never"]) == 0
     # An uneven leaf switch may be intended: a warning.
     path = str(tmp_path / "uneven.ibnetdiscover")
     write_fabric(leaves([4, 4, 4, 4, 1]), path, "ibnetdiscover")
     for fail_on, status in (("error", 0), ("warning", 1), ("note", 1), ("never", 0)):
-        assert main(["info", path, "--check", "--fail-on", fail_on]) == status
+        assert main(["audit", path, "--fail-on", fail_on]) == status
 
 
 def test_the_page_of_a_comparison_lists_all_faults(tmp_path):

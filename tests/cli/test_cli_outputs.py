@@ -63,7 +63,7 @@ def idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "weft.cli.common.load_fabric", "weft.cli.convert.load_workload",
         "weft_calibration.command.read_measurements", "weft.cli.simulate.perform",
-        "weft.cli.trace.read_text", "weft.cli.trace.read_workload", "weft.cli.opensm.audit",
+        "weft.cli.trace.read_text", "weft.cli.trace.read_workload", "weft.cli.audit.audit",
         "weft_papers.contention.study._random_times",
     ):  # fmt: skip
         monkeypatch.setattr(name, never)

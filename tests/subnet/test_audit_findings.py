@@ -71,9 +71,9 @@ def test_a_fallback_in_a_rotated_log_is_an_error(name, pack, tmp_path, capsys) -
     assert [f.kind for f in actual.findings if f.severity == "error"] == ["fallback"]
     assert "OpenSM routes with minhop (updn: disabling" in actual.text()
     fabric = str(dumps / "fabric.ibnetdiscover")
-    assert main(["opensm", "audit", str(dumps), "--fabric", fabric]) == 1
-    assert "1 WRONG" in capsys.readouterr().out
-    assert main(["opensm", "audit", str(dumps), "--fabric", fabric, "--fail-on", "never"]) == 0
+    assert main(["audit", str(dumps), "--fabric", fabric]) == 1
+    assert "1 error" in capsys.readouterr().out
+    assert main(["audit", str(dumps), "--fabric", fabric, "--fail-on", "never"]) == 0
     # The same file, by its contents under any name.
     (dumps / name).rename(dumps / "saved")
     with_file = audit([dumps, dumps / "saved"], TREE)
@@ -107,7 +107,7 @@ def test_a_log_that_must_be_decompressed_is_named(tmp_path) -> None:
     zstd = b"\x28\xb5\x2f\xfd" + bytes(20)
     names = {"opensm.log": IDLE.encode(), "opensm.log.1.zst": zstd}
     actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
-    assert actual.notes[0].startswith("opensm.log.1.zst is compressed with zstd: decompress it")
+    assert actual.unknown[0].startswith("opensm.log.1.zst is compressed with zstd: decompress it")
     with pytest.raises(InputError, match=r"log\.zst: is compressed with zstd"):
         audited(folder(tmp_path / "b", TREE, "minhop", **{"opensm.log.zst": zstd}))
 
@@ -115,14 +115,15 @@ def test_a_log_that_must_be_decompressed_is_named(tmp_path) -> None:
 def test_an_audit_without_a_log_says_so(tmp_path) -> None:
     actual = audited(folder(tmp_path / "a", TREE, "minhop"))
     assert actual.ok
-    assert "nothing wrong, but no log was read" in actual.text()
-    assert [(f.severity, f.kind) for f in actual.findings] == [("note", "no log was read")]
+    assert actual.findings == ()
+    assert "nothing found; 4 points could not be judged" in actual.text()
+    assert "not judged: engine, fallbacks and errors of the SM: no log" in actual.text()
 
 
 def test_a_log_without_a_sweep_is_not_taken_for_a_good_one(tmp_path) -> None:
     actual = audited(folder(tmp_path / "a", TREE, "minhop", **{"opensm.log": bytes(range(256))}))
     assert actual.ok
-    assert "nothing wrong, but no heavy sweep" in actual.text()
+    assert "not judged: the engine of the SM: the log has no heavy sweep" in actual.text()
 
 
 def test_only_a_damaged_newest_log_ends_the_audit(tmp_path) -> None:
@@ -130,7 +131,7 @@ def test_only_a_damaged_newest_log_ends_the_audit(tmp_path) -> None:
     names = {"opensm.log": GOOD.encode(), "opensm.log.1": IDLE.encode(), "opensm.log.2.gz": cut}
     actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
     assert (actual.ok, actual.engine) == (True, "minhop")
-    assert actual.notes[0] == (
+    assert actual.unknown[0] == (
         "opensm.log.2.gz cannot be read: its end is missing or it is damaged; it and older logs "
         "were not read"
     )
@@ -143,7 +144,7 @@ def test_long_logs_without_a_sweep_end_the_search(tmp_path, monkeypatch) -> None
     long = b"x" * (2**20 - 1) + b"\n"
     names = {"opensm.log": long, "opensm.log.1": long, "opensm.log.2": FALLBACK.encode()}
     actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
-    assert actual.notes[0] == (
+    assert actual.unknown[0] == (
         "opensm.log.2: newer logs have more than 1 MiB already; it and older logs were not read"
     )
     assert not [finding for finding in actual.findings if finding.kind == "fallback"]
@@ -206,7 +207,7 @@ def test_only_the_traffic_of_judged_hosts_counts(tmp_path, capsys) -> None:
     assert part.fabric.num_hosts == 6
     assert part.worst < whole.worst
     fabric = str(dumps / "fabric.ibnetdiscover")
-    words = ["opensm", "audit", str(dumps), "--fabric", fabric, "--json"]
+    words = ["audit", str(dumps), "--fabric", fabric, "--json"]
     for option in (["--without", "h3.[0-1]"], ["--hosts", "h[0-2].[0-1]"]):
         assert main([*words, *option]) == 0
         actual = json.loads(capsys.readouterr().out)

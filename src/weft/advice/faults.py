@@ -24,6 +24,7 @@ from weft.advice.irregular import (
 from weft.core.columns import Column, frame
 from weft.core.counts import count_text
 from weft.core.severity import Severity
+from weft.core.units import parse_rate
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.hostlist import host_list
@@ -32,8 +33,8 @@ from weft.fabrics.rails import machine_kinds
 #: Number of lines on each kind of fault that are printed; the others are only counted.
 NAMED = 6
 
-#: Kind -> heading of its row in `weft info`.
-_HEADINGS = {
+#: Kind -> heading of its row in `weft info`, in the plural.
+HEADINGS = {
     "disconnected host": "disconnected hosts",
     "degraded cable": "degraded cables",
     "missing cable": "missing cables",
@@ -50,7 +51,7 @@ _UNNAMED = re.compile(
 
 #: Columns of the table of faults, one row each.
 FAULT_COLUMNS = {
-    "kind": Column(pl.String, "", f"One of: {', '.join(_HEADINGS)}"),
+    "kind": Column(pl.String, "", f"One of: {', '.join(HEADINGS)}"),
     "severity": Column(pl.String, "", "error, warning or note"),
     "node": Column(pl.String, "", "Node with the fault: of a missing cable, the lower switch"),
     "port": Column(pl.Int64, "", "Port of the node (null: not known, or not about a port)"),
@@ -59,6 +60,9 @@ FAULT_COLUMNS = {
     "found": Column(pl.String, "", "What was found: a rate, or a number of cables"),
     "normal": Column(pl.String, "", "What most of its peers have"),
     "text": Column(pl.String, "", "The fault in words"),
+    "lost_gbps": Column(
+        pl.Float64, "Gb/s", "Bandwidth that it costs in each direction (null: not known)"
+    ),
 }
 
 
@@ -75,6 +79,7 @@ class Fault:
     found: str
     normal: str
     text: str
+    lost_gbps: float | None = None
 
 
 def faults(fabric: Fabric) -> list[Fault]:
@@ -118,6 +123,7 @@ def faults(fabric: Fabric) -> list[Fault]:
                 int(fabric.link_from_port[link]), names[fabric.link_to[link]],
                 int(fabric.link_to_port[link]), rate, normal,
                 f"{fabric.cable_name(cable)} at {rate}, not {normal}",
+                _gbps(normal) - float(fabric.cable_rate_gbps[cable]),
             )
         )  # fmt: skip
     level = fabric_levels(fabric)
@@ -128,7 +134,7 @@ def faults(fabric: Fabric) -> list[Fault]:
             found.append(
                 Fault(
                     "missing cable", "error", names[a], port, names[b], peer_port, str(has),
-                    str(of), f"{names[a]} -- {names[b]}: {has} of {of}",
+                    str(of), f"{names[a]} -- {names[b]}: {has} of {of}", _uplink_gbps(fabric, a),
                 )
             )  # fmt: skip
     found += _machine_faults(fabric.whole)
@@ -145,6 +151,7 @@ def faults(fabric: Fabric) -> list[Fault]:
                 Fault(
                     "uneven uplinks", "warning", names[leaf], None, None, None, f"{mine:g} {unit}",
                     f"{usual:g} {unit}", f"{names[leaf]}: {mine:g} of {usual:g} {unit}",
+                    _lost_gbps(fabric, leaf, usual - mine, unit),
                 )
             )  # fmt: skip
     return found
@@ -183,6 +190,22 @@ def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
         )  # fmt: skip
 
 
+def _gbps(rate: str) -> float:
+    return parse_rate(rate.removesuffix(" Gb/s"))[0]
+
+
+def _uplink_gbps(fabric: Fabric, switch: int) -> float:
+    """Return the highest rate of the cables from a switch to others."""
+    out = (fabric.link_from == switch) & (fabric.link_to < fabric.num_switches)
+    return float(fabric.link_rate_gbps[out].max(initial=0.0))
+
+
+def _lost_gbps(fabric: Fabric, leaf: int, less: float, unit: str) -> float | None:
+    if unit == "switches above":
+        return None
+    return less if unit == "Gb/s" else less * _uplink_gbps(fabric, leaf)
+
+
 def fault_table(found: Sequence[Fault]) -> pl.DataFrame:
     """Return faults as a frame of `FAULT_COLUMNS`, one row each."""
     rows = [asdict(fault) for fault in found]
@@ -195,7 +218,7 @@ def fault_rows(found: Sequence[Fault], most: int = NAMED) -> list[tuple[str, str
     `most`: largest number of lines of a text; the last line counts the faults that have none.
     """
     rows = []
-    for kind, heading in _HEADINGS.items():
+    for kind, heading in HEADINGS.items():
         texts = [fault.text for fault in found if fault.kind == kind]
         # Parallel cables that are missing have one line.
         lines = list(dict.fromkeys(texts))[:most]

@@ -50,6 +50,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "weft.cli.compare:compare_command",
         "Route a fabric with every engine that fits, validate the routes and compare the loads.",
     ),
+    "audit": (
+        "weft.cli.audit:audit_command",
+        "Report what is wrong with a fabric, its tables and its subnet manager, worst first.",
+    ),
     "convert": (
         "weft.cli.convert:convert_command",
         "Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.",
@@ -84,7 +88,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "opensm": (
         "weft.cli.opensm:opensm_app",
-        "Run the real OpenSM on a simulated fabric, load tables into it, and audit subnets.",
+        "Run the real OpenSM on a simulated fabric, and load tables into it.",
     ),
     "place-io": (
         "weft.cli.place_io:place_io_command",

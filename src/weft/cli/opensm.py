@@ -1,32 +1,23 @@
-"""`weft opensm`: audit subnets, export tables to OpenSM, and run OpenSM on simulated fabrics."""
+"""`weft opensm`: export tables to OpenSM, and run OpenSM on simulated fabrics."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter
-from rich.markup import escape
 
 from weft.cli.common import (
-    EVERY_HOST,
     NO_OPTIONS,
-    TABLES,
     FabricArgument,
     FabricOptions,
-    FailOnOption,
-    HostOptions,
     announced_compile,
-    check_files,
     check_folder,
-    console,
 )
 from weft.cli.option_types import (
-    FABRIC,
     FIRST,
     OUTPUT,
     ROUTING,
@@ -34,76 +25,20 @@ from weft.cli.option_types import (
     Engine,
     File,
     Folder,
-    Format,
     Host,
     Pair,
-    Source,
     Whole,
 )
-from weft.cli.output import emit, given
-from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
-from weft.core.severity import fails
 from weft.fabrics import Fabric
-from weft.fabrics.judged import Judged
-from weft.fabrics.load import fabric as load_fabric
 from weft.routing import engine as _engines
 from weft.routing import route
 from weft.routing.opensm.ports import MAX_LMC
 from weft.routing.routes import Routes, TableRoutes
 from weft.sim.keys.tables import installed_tables
-from weft.subnet.audit import audit
 from weft.subnet.export import check_lids, check_target, export
 from weft.subnet.live.processes import check_limit
 from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
-
-
-def audit_command(
-    path: Annotated[Path, Parameter(help="Folder of OpenSM's dumps, or one dump.", name="PATH")],
-    /,
-    *more: Annotated[Path, Parameter(help="More folders or files.")],
-    fabric: Annotated[
-        Source | None,
-        FIRST(help="The fabric, such as ibnetdiscover output. Default: opensm-subnet.lst."),
-    ] = None,
-    format: Annotated[Format | None, FABRIC(help="Format of the fabric's file.")] = None,
-    names: Annotated[File | None, FABRIC(help="A node-name-map with labels.")] = None,
-    management: Annotated[
-        bool, ROUTING(help="Include paths from and to switches in the deadlock proof.")
-    ] = False,
-    judged: HostOptions = EVERY_HOST,
-    fail_on: FailOnOption = None,
-    findings: Annotated[
-        File | None,
-        OUTPUT(help="Write the findings, one row for each item, to this .csv or .parquet file."),
-    ] = None,
-) -> int:
-    """Report faults of a subnet: unrouted pairs, loops, deadlocks, fallbacks, overloaded cables.
-
-    Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
-    and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. Logs may be rotated and
-    compressed. The exit status is 1 if there is an error (see --fail-on), and 3 if there is none
-    but the files do not show whether the routes can deadlock; 0 with `--fail-on never`.
-
-    Example: `weft opensm audit /var/log/opensm --fabric cluster.net`
-    """
-    for option, value in (("--format", format), ("--names", names)):
-        if value is not None and fabric is None:
-            raise InputError(f"{option} requires --fabric")
-    check_files(("--findings", findings, TABLES))
-    with announced_compile():
-        loaded = None if fabric is None else load_fabric(fabric, format=format, names=names)
-        hosts = judged.build(Judged)
-        result = audit([path, *more], loaded, management=management, judged=hosts)
-    if given("--json"):
-        emit(**result.as_json())
-    console().print(escape(result.text()), soft_wrap=True)
-    if findings is not None:
-        write_table(result.table(), findings)
-    fail_on = fail_on or "error"
-    if fails((finding.severity for finding in result.findings), fail_on):
-        return 1
-    return 3 if result.open and fail_on != "never" else 0
 
 
 def export_command(
@@ -325,9 +260,8 @@ def settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 opensm_app = cyclopts.App(
     name="opensm",
-    help="Run the real OpenSM on a simulated fabric, load tables into it, and audit subnets.",
+    help="Run the real OpenSM on a simulated fabric, and load tables into it.",
     help_format="markdown",
 )
 opensm_app.command(live_command, name="live")
 opensm_app.command(export_command, name="export")
-opensm_app.command(audit_command, name="audit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.advice.alternatives import IN_PLACE, BetterEngine, alternatives
-from weft.core.columns import Column, frame_of_rows
+from weft.advice.faults import faults
+from weft.advice.irregular import fabric_levels
+from weft.core.columns import frame_of_rows
 from weft.core.counts import count_text
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats import read_file
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
-from weft.routing.opensm.dumps import Dumps, find_dumps, load_tables
+from weft.routing.opensm.dumps import load_tables
 from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
 from weft.routing.opensm.osm_log import complaints, last_sweep, version
@@ -32,42 +33,30 @@ from weft.routing.opensm.qos import read_qos_policy
 from weft.routing.opensm.sl2vl import read_sl2vl
 from weft.routing.opensm.tables_folder import read_settings
 from weft.routing.routes import MAX_VLS, TableRoutes
+from weft.routing.structure.torus import find_tori
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.loads import inner_links, relative_loads
+from weft.subnet.evidence import Evidence, find_evidence
+from weft.subnet.finding import FINDING_COLUMNS, Finding, of_faults, of_reading, worst_first
 from weft.subnet.live.verify import cable_faults
+from weft.subnet.manager_checks import (
+    doubled_names,
+    idle_lmc,
+    misplaced_manager,
+    unaligned_lids,
+    wrong_roots,
+)
 
 #: Engines of OpenSM that assign service levels to pairs without writing them to a file.
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
 #: Loads are unbalanced if another engine's worst load is at most this share of the tables' worst
 #: load.
 UNBALANCED = 0.5
+#: Kinds of errors that other routes can remove.
+_CURED = ("unrouted", "loop", "deadlock", "may deadlock", "fallback")
 #: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
-#: Kinds of notes that the verdict repeats if nothing is wrong.
-_UNREAD = ("no log was read", "no heavy sweep", "no tables were read")
-
-FINDING_COLUMNS = {
-    "severity": Column(pl.String, "", "error, warning or note"),
-    "kind": Column(pl.String, "", "Kind of the finding"),
-    "item": Column(pl.String, "", "Port, switch, LID or pair that it counts (null: none)"),
-    "text": Column(pl.String, "", "The finding in words"),
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding in the subnet."""
-
-    #: Kind of the finding, one or two words.
-    kind: str
-    #: Description with names and numbers.
-    text: str
-    #: ``error``: a fault; ``warning``: the subnet works, but could be better; ``note``: something
-    #: could not be checked.
-    severity: Severity = "error"
-    #: Names of all ports, switches or LIDs that the text counts; empty if it counts none.
-    items: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,8 +82,10 @@ class Audit:
     version: str
     #: Errors, warnings and notes, worst first.
     findings: tuple[Finding, ...]
-    #: Facts that are not errors, and the texts of the findings that are notes.
+    #: Facts that are no findings.
     notes: tuple[str, ...]
+    #: What could not be judged, and the evidence that is missing for it.
+    unknown: tuple[str, ...]
     #: Result of the validator for the tables.
     validation: Validation | None
     #: Largest and mean load of the links between switches by the flows of all host pairs, divided
@@ -105,6 +96,8 @@ class Audit:
     links: tuple[LinkLoad, ...]
     #: What to use instead of the tables, the smallest change first.
     alternatives: tuple[BetterEngine, ...] = ()
+    #: Load of each link, float64 [links], as in `worst`; None without tables.
+    loads: NDArray[np.float64] | None = None
 
     @property
     def better(self) -> str:
@@ -118,48 +111,37 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors; `open` tells if the routes may still deadlock."""
+        """Whether there are no errors."""
         return not self.count("error")
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
-    @property
-    def open(self) -> bool:
-        """Whether the files are insufficient to decide if the routes can deadlock."""
-        return self.validation is not None and self.validation.deadlock == "may"
-
     def text(self) -> str:
-        """Return the report, with one line per finding and note."""
+        """Return the report: findings, worst first, facts, and what could not be judged."""
         fabric = self.fabric
-        program = f"OpenSM {self.version}" if self.version else "OpenSM"
+        program = f"OpenSM {self.version}" if self.version else "Subnet"
         size = f"{count_text(fabric.num_hosts, 'host')} and "
         size += count_text(fabric.num_switches, "switch")
-        head = f"{program} on {size}"
+        head = f"{program} of {size}"
         if self.engine:
             head += f", engine {self.engine}"
         if self.routes is not None and self.routes.lmc:
             head += f", LMC {self.routes.lmc}"
-        errors, warnings_ = self.count("error"), self.count("warning")
-        verdict = f"{errors} WRONG" if errors else "nothing wrong"
-        if warnings_:
-            verdict += f", {warnings_} warning{'s' * (warnings_ > 1)}"
-        if self.ok:
-            but = ["it may deadlock"] * self.open + [
-                finding.kind for finding in self.findings if finding.kind in _UNREAD
-            ]
-            verdict += f", but {' and '.join(but)}" if but else ""
-        shown = [finding for finding in self.findings if finding.severity != "note"]
-        width = max((len(finding.kind) for finding in shown), default=0)
-        word = {"error": "WRONG", "warning": "warning"}
-        wide = max((len(word[finding.severity]) for finding in shown), default=0)
+        counts = [(each, self.count(each)) for each in SEVERITIES]
+        verdict = ", ".join(count_text(count, each) for each, count in counts if count)
+        if not self.findings:
+            verdict = "nothing found"
+        if self.unknown:
+            verdict += f"; {count_text(len(self.unknown), 'point')} could not be judged"
         lines = [f"{head}: {verdict}"]
-        lines += [
-            f"  {word[finding.severity]:<{wide}} {finding.kind:<{width}}  {finding.text}"
-            for finding in shown
-        ]
+        for finding in self.findings:
+            lines.append(f"{finding.severity} {finding.kind}: {finding.text}")
+            costs, do = finding.cost, finding.action
+            lines += [f"  {word}: {what}" for word, what in (("costs", costs), ("do", do)) if what]
         lines += [f"  {note}" for note in self.notes]
+        lines += [f"not judged: {each}" for each in self.unknown]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -173,9 +155,12 @@ class Audit:
             "engine": self.engine,
             "version": self.version,
             "findings": [
-                vars(finding) | {"items": self.items(finding)} for finding in self.findings
+                vars(finding)
+                | {"items": self.items(finding), "faults": [vars(each) for each in finding.faults]}
+                for finding in self.findings
             ],
             "notes": list(self.notes),
+            "not_judged": list(self.unknown),
             "unrouted_pairs": judged.num_unrouted_pairs if judged else None,
             "loops": judged.num_loops if judged else None,
             "credit_loops": len(judged.credit_loops) if judged else None,
@@ -190,11 +175,17 @@ class Audit:
 
     def table(self) -> pl.DataFrame:
         """Return a frame of `FINDING_COLUMNS`, with a row for each item of each finding."""
-        rows = [
-            (finding.severity, finding.kind, item, finding.text)
-            for finding in self.findings
-            for item in (self.items(finding) or (None,))
-        ]
+        rows = []
+        for finding in self.findings:
+            items: list[str | None] = [*self.items(finding)] or [None]
+            for item, fault in zip_longest(items, finding.faults):
+                cable: tuple[object, ...] = (None,) * 5
+                if fault is not None:
+                    cable = fault.node, fault.port, fault.peer, fault.peer_port, fault.lost_gbps
+                rows.append(
+                    (finding.severity, finding.kind, item, finding.text, *cable, finding.cost,
+                     finding.action)
+                )  # fmt: skip
         return frame_of_rows(FINDING_COLUMNS, rows)
 
     def items(self, finding: Finding) -> list[str]:
@@ -206,6 +197,14 @@ class Audit:
         return [f"{names[source]} to {names[target]}" for source, target in pairs]
 
 
+def is_torus(fabric: Fabric) -> bool:
+    """Return whether the fabric is a torus or mesh, with at most two missing cables."""
+    try:
+        return bool(find_tori(fabric))
+    except NotApplicable:
+        return False
+
+
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -214,70 +213,65 @@ def audit(
     paths: Sequence[str | Path],
     fabric: Fabric | None = None,
     *,
+    format: str | None = None,
+    names: str | Path | None = None,
     management: bool = False,
     better: Sequence[str] = (),
     judged: Judged = EVERYBODY,
 ) -> Audit:
-    """Find errors in a subnet.
+    """Find what is wrong with a fabric and its subnet manager, from whatever files there are.
 
-    `paths`: folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
-    opensm.log (also rotated and compressed), guid2lid, opensm-subnet.lst, opensm.conf and
-    qos-policy.conf. `fabric`: fabric of the subnet, such as from ibnetdiscover; by default the one
-    in opensm-subnet.lst. `management`: include paths from and to switches in the deadlock proof.
-    `better`: engines to compare with the tables; by default those of OpenSM and some of weft.
+    `paths`, `fabric`, `format`, `names`: see `weft.subnet.evidence.find_evidence`. `management`:
+    include paths from and to switches in the deadlock proof. `better`: engines to compare with the
+    tables; by default those of OpenSM and some of weft. `judged`: hosts whose traffic counts.
     """
-    dumps = find_dumps([Path(path) for path in paths])
-    if dumps.lfts is None and not dumps.logs:
-        raise InputError(
-            f"found neither a dump of tables (opensm-lfts.dump, which opensm -D 0x43 writes) nor a "
-            f"log in {', '.join(map(str, paths))}"
-        )
-    if fabric is None:
-        if dumps.subnet is None:
-            raise InputError(
-                "there is no fabric: specify ibnetdiscover's output, or add opensm-subnet.lst"
-            )
-        fabric = read_file(dumps.subnet, "opensm-subnet")
-    return _Auditor(judged.of(fabric), dumps, management, tuple(better)).run()
+    found = find_evidence(paths, fabric=fabric, format=format, names=names)
+    return _Auditor(found, judged, management, tuple(better)).run()
 
 
 class _Auditor:
     def __init__(
-        self, fabric: Fabric, dumps: Dumps, management: bool, better: tuple[str, ...]
+        self, evidence: Evidence, judged: Judged, management: bool, better: tuple[str, ...]
     ) -> None:
-        self.fabric, self.dumps = fabric, dumps
+        self.evidence, self.dumps = evidence, evidence.dumps
+        self.fabric = judged.of(evidence.fabric)
         self.management, self.candidates = management, better
         self.findings: list[Finding] = []
         self.notes: list[str] = []
-        self.settings = read_settings(dumps.config) if dumps.config else {}
+        self.unknown: list[str] = []
+        self.settings = read_settings(self.dumps.config) if self.dumps.config else {}
         self.engine = ""
         self.version = ""
         self.links: tuple[LinkLoad, ...] = ()
         self.worst = self.mean = float("nan")
         self.alternatives: tuple[BetterEngine, ...] = ()
+        self.loads: NDArray[np.float64] | None = None
         self.requested = ""
         #: Reason why the service levels and lanes of packets are not known; empty if they are.
         self.unknown_levels = ""
 
-    def wrong(self, kind: str, text: str, items: Iterable[object] = ()) -> None:
-        severity: Severity = "warning" if kind == "unbalanced" else "error"
-        self.findings.append(Finding(kind, text, severity, tuple(map(str, items))))
-
-    def note(self, kind: str, text: str) -> None:
-        self.findings.append(Finding(kind, text, "note"))
-        self.notes.append(text)
+    def wrong(
+        self,
+        kind: str,
+        text: str,
+        items: Iterable[object] = (),
+        severity: Severity = "error",
+        cost: str = "",
+        action: str = "",
+    ) -> None:
+        self.findings.append(Finding.of(kind, text, severity, items, cost, action))
 
     def run(self) -> Audit:
+        self.findings += of_reading(self.evidence.said)
+        self.findings += of_faults(faults(self.fabric))
+        log = ""
         if self.dumps.logs:
-            text, unread = read_logs(self.dumps.logs)
+            log, unread = read_logs(self.dumps.logs)
             if unread:
-                self.note("unread log", f"{unread}; it and older logs were not read")
-            self.read_log(text)
+                self.unknown.append(f"{unread}; it and older logs were not read")
+            self.read_log(log)
         else:
-            self.note(
-                "no log was read",
-                "no log was read (opensm.log), so engine, fallbacks and errors are unknown",
-            )
+            self.unknown.append("engine, fallbacks and errors of the SM: no log (opensm.log)")
         spans = read_guid2lid(self.dumps.guid2lid) if self.dumps.guid2lid else {}
         fabric_lids = np.asarray(self.fabric.lid, dtype=np.int32)
         seen = self.compare_seen() if self.dumps.subnet else None
@@ -298,28 +292,50 @@ class _Auditor:
             self.weigh(routes, judged)
         else:
             self.check_lids({"the fabric": fabric_lids}, seen, spans)
-            self.note(
-                "no tables were read",
-                "no dump of tables (opensm -D 0x43), so no routes were checked",
+            self.unknown.append(
+                "paths, loops, deadlocks and loads: no tables (opensm-lfts.dump of opensm -D 0x43)"
             )
-        order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback", "LIDs")
-        rank = {kind: index for index, kind in enumerate(order)}
-        self.findings.sort(
-            key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)))
-        )
+        folders = tuple(dict.fromkeys(path.parent for path in self.dumps.files()))
+        self.findings += [
+            *doubled_names(self.fabric),
+            *unaligned_lids(self.fabric),
+            *misplaced_manager(self.fabric, log),
+            *wrong_roots(self.fabric, self.settings, self.engine, folders),
+            *(idle_lmc(self.fabric, routes) if routes is not None else ()),
+        ]
+        self.note_missing_evidence()
         return Audit(
             fabric=self.fabric,
             routes=routes,
             engine=self.engine,
             version=self.version,
-            findings=tuple(self.findings),
+            findings=tuple(worst_first(self.findings)),
             notes=tuple(self.notes),
+            unknown=tuple(self.unknown),
             validation=judged,
             worst=self.worst,
             mean=self.mean,
             links=self.links,
             alternatives=self.alternatives,
+            loads=self.loads,
         )
+
+    def note_missing_evidence(self) -> None:
+        """List what the files that are missing would have shown."""
+        fabric = self.fabric
+        if not self.evidence.independent:
+            self.unknown.append("what the SM does not see: only its own list describes the fabric")
+        if self.dumps.lfts and not self.dumps.sl2vl and not self.unknown_levels:
+            self.unknown.append(
+                "lanes other than VL 0: no SL-to-VL tables (opensm-sl2vl.dump), so deadlocks are "
+                "judged for VL 0 only"
+            )
+        if not self.dumps.config:
+            self.unknown.append("the settings of the SM: no opensm.conf")
+        if not fabric.lid.any():
+            self.unknown.append("LIDs: no file has them")
+        if fabric_levels(fabric) is None and not is_torus(fabric):
+            self.unknown.append("missing cables: neither a tree nor a torus, and no plan to check")
 
     # -- the log -----------------------------------------------------------------------------
 
@@ -327,7 +343,7 @@ class _Auditor:
         self.version = version(text)
         last = last_sweep(text)
         if last is None:
-            self.note("no heavy sweep", "the log has no heavy sweep, so OpenSM's engine is unknown")
+            self.unknown.append("the engine of the SM: the log has no heavy sweep")
             return
         self.engine = last.engine
         requested = self.settings.get("routing_engine", "").split(",")[0].strip()
@@ -342,10 +358,11 @@ class _Auditor:
             self.wrong("fallback", f"OpenSM routes with {last.engine}, not with {requested}")
         named = self.settings.get("lfts_file", "(null)") != "(null)"
         if last.engine == "file" and self.dumps.config and not named:
-            self.note(
+            self.wrong(
                 "no lfts_file",
                 "opensm.conf has no lfts_file: unless OpenSM was started with -U, its engine "
                 "'file' routes by minhop",
+                severity="note",
             )
         if not last.up:
             errors = complaints(last.errors)
@@ -354,7 +371,7 @@ class _Auditor:
             self.wrong("LIDs", f"the last sweep omitted ports{complaints(last.grave)}")
         elif logged := [line for line in last.errors if not self.expected(line)]:
             count = f"{len(logged)} error{'s' * (len(logged) > 1)}"
-            self.note("log", f"{count} in the last sweep{complaints(logged)}")
+            self.wrong("log", f"{count} in the last sweep{complaints(logged)}", severity="note")
 
     def expected(self, error: str) -> bool:
         """Return whether an error says that the policy is missing that `weft.live` does not write.
@@ -512,10 +529,13 @@ class _Auditor:
             pair = judged.unrouted_connected_pairs[0]
             names = " to ".join(fabric.host_names[int(host)] for host in pair)
             share = f"{unrouted:,} of {pairs:,} host pairs ({unrouted / pairs:.1%})"
-            self.wrong("unrouted", f"{share} have no path, for example {names}")
+            to = np.bincount(judged.unrouted_connected_pairs[:, 1], minlength=hosts)
+            cut = int((to >= hosts - 1 - judged.num_disconnected_pairs).sum())
+            cost = f"{count_text(cut, 'host')} unreachable by all others" if cut else ""
+            self.wrong("unrouted", f"{share} have no path, for example {names}", cost=cost)
         if judged.num_disconnected_pairs:
             text = f"no cables connect {judged.num_disconnected_pairs:,} host pairs"
-            self.note("disconnected", text)
+            self.wrong("disconnected", text, severity="note")
         if len(judged.sent_out):
             self.wrong("own LID", judged.sent_out_text())
         if judged.num_loops:
@@ -527,10 +547,11 @@ class _Auditor:
             example = judged.credit_loops[0].text(fabric)
             where = f"{len(judged.credit_loops)} set(s) of channels wait for each other"
             if judged.deadlock == "may":
-                self.note(
+                self.wrong(
                     "may deadlock",
-                    f"it may deadlock: {self.unknown_levels}; if all packets share one lane, "
-                    f"{where}, for example {example}",
+                    f"{self.unknown_levels}; if all packets share one lane, {where}, for example "
+                    f"{example}",
+                    severity="warning",
                 )
             else:
                 lanes = f"{judged.lanes} lane{'s' if judged.lanes > 1 else ''}"
@@ -559,6 +580,7 @@ class _Auditor:
                 requested=self.requested,
                 engines=self.candidates, valid=valid,
             )  # fmt: skip
+        self.loads = loads
         self.worst, self.mean = float(loads[inner].max()), float(loads[inner].mean())
         order = inner[np.argsort(-loads[inner], kind="stable")[:_NAMED_LINKS]]
         self.links = tuple(
@@ -572,8 +594,17 @@ class _Auditor:
             f"flows of all host pairs: {self.worst:,.0f} on the most loaded link between switches, "
             f"{self.mean:,.1f} on average: {few(links)}"
         )
-        if valid and any(each.worst <= UNBALANCED * self.worst for each in found):
-            self.wrong("unbalanced", loads_text, links)
+        cures = [each.change for each in found if each.cures]
+        if cures:
+            self.findings = [
+                replace(each, action=cures[0]) if each.kind in _CURED else each
+                for each in self.findings
+            ]
+        lighter = [each for each in found if each.worst <= UNBALANCED * self.worst]
+        if valid and lighter:
+            best = lighter[0]
+            cost = f"{self.worst / best.worst:.1f} times the largest load of {best.engine}"
+            self.wrong("unbalanced", loads_text, links, "warning", cost=cost, action=best.change)
         elif self.links:
             self.notes.append(loads_text)
         (place,) = (o for o in result.outcomes if o.name == IN_PLACE)

@@ -38,8 +38,12 @@ _NODE_FIELDS = {
     "ports": "ports", "description": "descriptions", "lid": "LIDs", "port_guid": "systems",
     "system_guid": "systems", "vendor_id": "systems", "device_id": "systems",
 }  # fmt: skip
-_UNKNOWN: dict[str, Any] = {"lid": -1, "port_guid": None, "description": ""}
-_PORT_FIELDS = {"lid": -1, "guid": None, "peer_lid": -1, "peer_guid": None}
+#: Field -> values that say nothing; a LID of 0 is not assigned yet.
+_UNKNOWN: dict[str, tuple[Any, ...]] = {
+    "lid": (-1, 0), "peer_lid": (-1, 0), "port_guid": (None,), "guid": (None,),
+    "peer_guid": (None,), "description": ("",),
+}  # fmt: skip
+_PORT_FIELDS = ("lid", "guid", "peer_lid", "peer_guid")
 
 _Slot = tuple[int, int]
 #: What is known of a port, and its value: GUID ("port") or LID ("lid").
@@ -212,13 +216,13 @@ class _Merger:
         if known.kind != node.kind:
             self.said["systems"].append(f"{_name(known)} is a {node.kind.name.lower()}")
         for name, kind in _NODE_FIELDS.items():
-            unknown = _UNKNOWN.get(name, 0)
+            unknown = _UNKNOWN.get(name, (0,))
             old, new = getattr(known, name), getattr(node, name)
-            if old == unknown and new != unknown:
+            if old in unknown and new not in unknown:
                 setattr(known, name, new)
                 if name == "lid":
                     known.lmc = node.lmc
-            elif new not in (unknown, old):
+            elif new not in (*unknown, old):
                 form = "#x" if isinstance(new, int) and name not in ("ports", "lid") else ""
                 self.said[kind].append(f"{_name(known)}: {old:{form}} and {new:{form}}")
 
@@ -236,13 +240,14 @@ class _Merger:
             self.said["rates"].append(
                 f"{self._slot(slot)}: {_rate(known.rate)} and {_rate(port.rate)}"
             )
-        for name, unknown in _PORT_FIELDS.items():
+        for name in _PORT_FIELDS:
+            unknown = _UNKNOWN[name]
             old, new = getattr(known, name), getattr(port, name)
-            if old == unknown and new != unknown:
+            if old in unknown and new not in unknown:
                 changed[name] = new
                 if name == "lid":
                     changed["lmc"] = port.lmc
-            elif name == "lid" and new not in (unknown, old):
+            elif name == "lid" and new not in (*unknown, old):
                 self.said["LIDs"].append(f"{self._slot(slot)}: {old} and {new}")
         if changed:
             self.ports[slot] = known._replace(**changed)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from weft.fabrics.formats.signatures import signature
 
 #: Most files of a folder, and levels of folders in it, that are looked at.
 MOST_FILES, _MOST_LEVELS = 5_000, 3
+#: What OpenSM's guid2lid and guid2mkey have after a GUID.
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]{1,16}(?: 0x[0-9a-fA-F]{1,16})?")
 #: Bytes by which the content of a file of a folder is recognised, and of the largest that is read.
 _HEAD_BYTES, _MOST_BYTES = 100_000, 1 << 30
 
@@ -42,25 +45,36 @@ def read_file(
     from the contents. `names`: a node-name-map file whose names become the labels. `also`: files
     and folders with more about the same fabric, which are merged by GUID and port.
     """
-    found = _Sources()
-    named, given = (None, options) if format is None else reader.parse(format, options)
-    found.take(path, named, given)
-    for each in also:
-        found.take(each)
-    fabric = found.fabric()
-    for file in [*found.names, *([] if names is None else [names])]:
-        fabric = with_names(fabric, read_names(file), str(file))
-    return fabric
+    found = Sources(names)
+    for each in (path, *also):
+        before = len(found.files)
+        others = found.take(each, format, options) if each is path else found.take(each)
+        if before == len(found.files):
+            holds = f"holds {few(others)}" if others else "has no files"
+            raise InputError(f"no file describes a fabric; the folder {holds}", file=each)
+        if others:
+            describes = "describes" if len(others) == 1 else "describe"
+            warn(
+                str(each),
+                f"{count_text(len(others), 'file')} that {describes} no fabric: {few(others)}",
+                kind="other files", items=tuple(others),
+            )  # fmt: skip
+    return found.fabric()
 
 
-class _Sources:
-    """What is read so far: records of fabrics, fabrics of formats without, and files of names."""
+class Sources:
+    """What is read so far: records of fabrics, fabrics of formats without, and files of names.
 
-    def __init__(self) -> None:
-        self.read_as: list[Netlist | Neighbours | Fabric] = []
-        self.names: list[Path] = []
+    `names`: a node-name-map file.
+    """
 
-    def read(
+    def __init__(self, names: str | Path | None = None) -> None:
+        #: Files that were read.
+        self.files: list[str | Path] = []
+        self._read_as: list[Netlist | Neighbours | Fabric] = []
+        self._names: list[str | Path] = [] if names is None else [names]
+
+    def _read(
         self, path: str | Path, entry: Entry | None, given: Mapping[str, Any], guess: bool = False
     ) -> None:
         """Read a file in a format, by default detected from the contents.
@@ -70,56 +84,58 @@ class _Sources:
         text = without_session(read_text(path), source_name(path))
         found = _sniffed(text, path) if guess or entry is None else entry
         bound = reader.bind(found, given if entry in (None, found) else {})
-        self.read_as.append(found.function(text=text, file=source_name(path), **bound))
+        self._read_as.append(found.function(text=text, file=source_name(path), **bound))
+        self.files.append(path)
 
     def take(
-        self, path: str | Path, named: Entry | None = None, given: Mapping[str, Any] | None = None
-    ) -> None:
+        self,
+        path: str | Path,
+        format: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        without: Collection[Path] = (),
+    ) -> list[str]:
         """Read a file, or all files of a folder that describe a fabric or names.
 
-        `named`: format of the file. Files of a folder may have others; its options, `given`, are
-        for those that have this one.
+        `format`: format of the file. Files of a folder may have others; its `options` are for those
+        that have this one. `without`: files of the folder to leave out. Returns the other files of
+        the folder, and what they are.
         """
-        given = given or {}
+        named, given = (
+            (None, options or {}) if format is None else reader.parse(format, options or {})
+        )
         if str(path) in STANDARD_INPUT or not os.path.isdir(path):
-            self.read(path, named, given)
-            return
+            self._read(path, named, given)
+            return []
         others: list[str] = []
-        before = len(self.read_as) + len(self.names)
         for file in files_of(Path(path)):
-            if what := _other(file):
+            if file in without:
+                continue
+            if what := other_content(file):
                 others.append(f"{file.relative_to(path)} ({what})")
             elif _is_names(head_of(file)):
-                self.names.append(file)
+                self._names.append(file)
+                self.files.append(file)
             else:
-                self.read(file, named, given, guess=True)
-        if before == len(self.read_as) + len(self.names):
-            holds = f"holds {few(others)}" if others else "has no files"
-            raise InputError(f"no file describes a fabric; the folder {holds}", file=path)
-        if others:
-            warn(
-                str(path),
-                f"{count_text(len(others), 'file')} that "
-                f"{'describes' if len(others) == 1 else 'describe'} no fabric: {few(others)}",
-                kind="other files", items=tuple(others),
-            )  # fmt: skip
+                self._read(file, named, given, guess=True)
+        return others
 
     def fabric(self) -> Fabric:
         """Return the fabric that all files describe."""
-        whole = [each for each in self.read_as if isinstance(each, Fabric)]
-        nets = [each for each in self.read_as if isinstance(each, Netlist)]
-        if neighbours := [each for each in self.read_as if isinstance(each, Neighbours)]:
+        whole = [each for each in self._read_as if isinstance(each, Fabric)]
+        nets = [each for each in self._read_as if isinstance(each, Netlist)]
+        if neighbours := [each for each in self._read_as if isinstance(each, Neighbours)]:
             nets.append(joined(neighbours))
         if whole and (nets or len(whole) > 1):
             raise InputError(
                 "is in a format that cannot be merged with other files; give it alone",
                 file=whole[0].name,
             )
-        if whole:
-            return whole[0]
-        if not nets:
+        if not whole and not nets:
             raise InputError("only names of nodes; expected a file that describes a fabric")
-        return merged(nets).fabric()
+        fabric = whole[0] if whole else merged(nets).fabric()
+        for file in self._names:
+            fabric = with_names(fabric, read_names(file), str(file))
+        return fabric
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -143,7 +159,7 @@ def head_of(file: Path) -> str:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from None
 
 
-def _other(file: Path) -> str:
+def other_content(file: Path) -> str:
     """Return what a file is if it describes neither a fabric nor names; else an empty text."""
     head = head_of(file)
     if not head.strip():
@@ -161,10 +177,10 @@ def _other(file: Path) -> str:
 def _is_names(head: str) -> bool:
     """Return whether the complete lines of a head are those of a node-name-map."""
     try:
-        parse_names(head[: head.rfind("\n") + 1] or head, "")
+        names = parse_names(head[: head.rfind("\n") + 1] or head, "")
     except InputError:
         return False
-    return True
+    return not all(_NUMBERS.fullmatch(name.text) for name in names.values())
 
 
 def _sniffed(text: str, path: str | Path) -> Entry:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 _DISCOVER = "give the output of ibnetdiscover"
-_AUDITED = "'weft opensm audit' judges it with a fabric"
+_AUDITED = "'weft audit' judges it with a fabric"
 #: Number of characters in which a format is recognised.
 _HEAD = 100_000
 

@@ -63,6 +63,14 @@ class Dumps:
     #: Files of folders that are not taken, because a file of their kind was found before.
     others: tuple[Path, ...] = ()
 
+    def files(self) -> list[Path]:
+        """Return all files."""
+        own = (
+            self.lfts, self.sl2vl, self.guid2lid, self.subnet, self.policy, self.config,
+            self.adaptive, self.counters,
+        )  # fmt: skip
+        return [*(path for path in own if path is not None), *self.logs]
+
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
     """Return the files of each kind.

@@ -1,0 +1,134 @@
+"""Checks of names, LIDs, roots and the place of a subnet manager, and metrics of an audit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.cli import main
+from weft.fabrics import Fabric, Parts
+from weft.fabrics.formats import write_fabric
+from weft.fabrics.topology import build
+from weft.routing import route
+from weft.routing.opensm.guids import guid_list
+from weft.routing.opensm.lfts import lft_dump
+from weft.routing.opensm.ports import port_guids
+from weft.subnet.audit import Audit, audit
+
+TREE = build("xgft:2;4,4;1,2")
+
+
+def with_lids(fabric: Fabric, step: int = 1) -> Fabric:
+    lid = np.arange(1, fabric.num_destinations + 1, dtype=np.int32) * step
+    return replace(fabric, lid=lid, lmc=np.zeros(len(lid), np.uint8))
+
+
+def found(folder: Path, fabric: Fabric = TREE, **files: str) -> Audit:
+    folder.mkdir()
+    write_fabric(fabric, folder / "net.ibnetdiscover")
+    (folder / "opensm-lfts.dump").write_text(lft_dump(fabric, route(fabric, "updn")))
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+    return audit([folder])
+
+
+def kinds(actual: Audit) -> list[tuple[str, str]]:
+    return [(finding.severity, finding.kind) for finding in actual.findings]
+
+
+def test_roots_are_compared_with_the_top_level(tmp_path: Path) -> None:
+    top = np.flatnonzero(TREE.level[: TREE.num_switches] == 2)
+    leaf = np.flatnonzero(TREE.level[: TREE.num_switches] == 1)[:1]
+    conf = "routing_engine updn\nroot_guid_file /etc/opensm/roots.txt\n"
+    good = found(tmp_path / "a", opensm_conf=conf, roots_txt=guid_list(TREE, top, kind="root"))
+    assert kinds(good) == []
+    less = guid_list(TREE, np.append(top[:1], leaf), kind="root") + "0x99\n"
+    bad = found(tmp_path / "b", opensm_conf=conf, roots_txt=less)
+    assert kinds(bad) == [("warning", "roots")] * 3
+    names = [TREE.node_names[node] for node in (top[1], leaf[0])]
+    assert sorted(item for each in bad.findings for item in each.items) == sorted(
+        [*names, f"{0x99:#018x}"]
+    )
+    lost = found(tmp_path / "c", opensm_conf=conf)
+    assert kinds(lost) == [("note", "roots")]
+    other = found(tmp_path / "d", opensm_conf=conf.replace("updn", "minhop"), roots_txt=less)
+    assert kinds(other) == []
+
+
+def test_a_manager_on_a_machine_that_computes_is_named(tmp_path: Path) -> None:
+    parts = Parts.of(TREE)
+    names = [*parts.names[: TREE.num_switches], "admin1", *(f"node{n}" for n in range(15))]
+    parts.names, parts.descriptions = names, names
+    fabric = Fabric.of(parts)
+    guids = port_guids(fabric)
+    at = "Jun 18 04:37:25 404440 [49C006C0] 0x02 -> "
+    text = f"{at}osm_vendor_bind: Mgmt class 0x81 binding to port GUID {{:#x}}\n"
+    for number, (port, expected) in enumerate(
+        ((0, []), (3, [("warning", "subnet manager")]), (None, [("warning", "stale")]))
+    ):
+        guid = 0x77 if port is None else int(guids[port])
+        actual = found(tmp_path / str(number), fabric, opensm_log=text.format(guid))
+        assert kinds(actual) == expected
+
+
+def test_lids_that_are_not_aligned_to_the_lmc_are_errors(tmp_path: Path) -> None:
+    lid = np.zeros(TREE.num_destinations, np.int32)
+    lmc = np.zeros(len(lid), np.uint8)
+    lid[:2], lmc[:2] = (4, 10), 2
+    path = tmp_path / "net.ibnetdiscover"
+    write_fabric(replace(TREE, lid=lid, lmc=lmc), path)
+    (finding,) = audit([path]).findings
+    assert (finding.kind, finding.items) == ("LIDs", ("10",))
+
+
+def test_equal_paths_of_all_lids_are_a_waste(tmp_path: Path) -> None:
+    spent = found(tmp_path / "a", with_lids(TREE, 4))
+    assert kinds(spent) == []
+    folder = tmp_path / "b"
+    folder.mkdir()
+    write_fabric(TREE, folder / "net.ibnetdiscover")
+    for engine, expected in (("minhop:lmc=1", []), ("updn", [("warning", "LMC")])):
+        routes = route(TREE, engine)
+        if not routes.lmc:
+            table = np.repeat(routes.table, 2, axis=0)
+            routes = replace(routes, table=table, lmc=1)
+        (folder / "opensm-lfts.dump").write_text(lft_dump(TREE, routes))
+        assert kinds(audit([folder])) == expected
+
+
+def test_contradictions_between_files_are_findings(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.ibnetdiscover", tmp_path / "b.ibnetdiscover"
+    write_fabric(TREE, first)
+    slow = TREE.degraded([f"{TREE.node_names[0]}[1]"], "1xHDR")
+    write_fabric(slow, second)
+    actual = audit([first, second])
+    assert kinds(actual) == [("warning", "contradiction of rates")]
+    assert len(actual.findings[0].items) == 2  # both ends
+
+
+def test_metrics_count_findings_and_have_the_load_of_each_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = TREE.without(cables=[f"{TREE.node_names[0]}[5]"])
+    actual = found(tmp_path / "a", cut)
+    file = tmp_path / "weft.prom"
+    assert main(["audit", str(tmp_path / "a"), "--metrics", str(file)]) == 1
+    lines = file.read_text().splitlines()
+    assert 'weft_audit_findings{severity="error"} 1.0' in lines
+    assert 'weft_audit_items{kind="missing cable",severity="error"} 1.0' in lines
+    loads = [line for line in lines if line.startswith("weft_link_load_flows{")]
+    assert len(loads) == 2 * (cut.num_cables - cut.num_hosts)
+    assert max(float(line.rpartition(" ")[2]) for line in loads) == actual.worst
+
+
+def test_a_fabric_alone_is_judged_by_its_cables(tmp_path: Path) -> None:
+    path = tmp_path / "net.ibnetdiscover"
+    write_fabric(TREE.degraded([f"{TREE.node_names[0]}[5]"], "1xHDR"), path)
+    actual = audit([path])
+    (finding,) = actual.findings
+    assert finding.kind == "degraded cable"
+    assert finding.cost == "150 Gb/s in each direction"
+    assert any(each.startswith("paths, loops") for each in actual.unknown)
