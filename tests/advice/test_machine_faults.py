@@ -121,6 +121,13 @@ def test_kinds_differ_by_name_and_role() -> None:
     assert not texts(fabric, "missing adapter")
 
 
+def test_nothing_is_said_of_the_rails_of_one_machine() -> None:
+    assert row(rail_fabric(machines=1)) == "1 machine of 4 adapters"
+    # Of two machines with each other's cables, neither is the usual one.
+    pair = rail_fabric(machines=2, per_group=2, swapped=(1, 0, 1))
+    assert not texts(pair, "swapped adapters")
+
+
 def test_ports_of_an_adapter_are_told_apart() -> None:
     build = FabricBuilder("two ports")
     leaves = build.switches([f"leaf{number}" for number in range(4)])

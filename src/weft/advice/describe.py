@@ -104,8 +104,8 @@ def _machine_rows(fabric: Fabric) -> list[tuple[str, str]]:
 
 def _kind_text(kind: MachineKind) -> str:
     rails = len(kind.rails)
-    how = f"rail-optimised, {rails} rails" if rails > 1 else "not rail-optimised"
-    return f"of {kind.adapters} adapters, {how}"
+    how = f", rail-optimised, {rails} rails" if rails > 1 else ", not rail-optimised" * rails
+    return f"of {kind.adapters} adapters{how}"
 
 
 def _switches(count: int, ports: int) -> str:

@@ -16,6 +16,7 @@ from typing import Annotated
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile
 from weft.cli.option_types import FIRST, ROUTING, SERVICE, Engine, File, Folder, Host, Pid, Whole
 from weft.core.errors import InputError, WeftError
+from weft.fabrics.rails import machine_facts
 from weft.routing import engine as engines
 from weft.sim.keys.choice import Criterion
 from weft.subnet.export import CACHE
@@ -246,8 +247,9 @@ def serve_command(
             config = server_config(app, tls_cert, tls_key)
             try:
                 await keeper.start()
+                machines = "".join(f", {name} {text}" for name, text in machine_facts(loaded))
                 print(
-                    f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, {', '.join(said)}",
+                    f"weft: {loaded.name}, {loaded.num_hosts:,} hosts{machines}, {', '.join(said)}",
                     file=sys.stderr,
                 )
                 await uvicorn.Server(config).serve([stream])

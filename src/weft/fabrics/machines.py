@@ -49,7 +49,7 @@ def host_parts(fabric: FabricArrays) -> list[tuple[str, str] | None]:
     found: list[tuple[str, str] | None] = []
     words: dict[str, list[tuple[int, str]]] = {}
     for host, node in enumerate(fabric.host_nodes.tolist()):
-        texts = (fabric.node_names[node].strip(), fabric.descriptions[node].strip())
+        texts = {fabric.node_names[node].strip(): None, fabric.descriptions[node].strip(): None}
         found.append(next(filter(None, map(adapter_parts, texts)), None))
         one = None if found[-1] else next(filter(None, map(_ONE_WORD.fullmatch, texts)), None)
         if one:

@@ -60,7 +60,7 @@ class MachineKind:
     machines: tuple[str, ...]
     #: Number of adapters of most machines.
     adapters: int
-    #: Ports of each rail; one entry, or none, if the machines are not rail-optimised.
+    #: Ports of each rail; one entry if the machines are not rail-optimised, none for one machine.
     rails: tuple[tuple[str, ...], ...]
     swaps: tuple[Swap, ...]
     absent: tuple[AbsentLeaf, ...]
@@ -117,8 +117,8 @@ def _kind(
         return None
     ports = {name: dict(_ports(fabric, fabric.machines[name], usual, links)) for name in machines}
     leaves = Counter((port, leaf) for mine in ports.values() for port, leaf in mine.items())
-    rails = _rails(leaves)
-    swaps = tuple(_swaps(fabric, ports, rails, leaves))
+    rails = _rails(leaves) if len(machines) > 1 else ()
+    swaps = tuple(_swaps(fabric, ports, rails, leaves)) if rails else ()
     odd = sum(len(swap.ports) for swap in swaps)
     if len(rails) > 1 and odd > (1 - AGREE) * leaves.total():
         rails, swaps = (tuple(port for rail in rails for port in rail),), ()

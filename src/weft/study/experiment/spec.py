@@ -214,7 +214,7 @@ class JobPart(Part):
     placement
         Placement of ranks on hosts, with options as in ``random:seed=3``.
     ranks_per_host
-        Maximum number of ranks on one host.
+        Maximum number of ranks on one machine, whose adapters they use in turn.
     distribution
         Distribution of ranks to hosts: ``block``, ``cyclic`` or ``plane=N``.
     hosts
