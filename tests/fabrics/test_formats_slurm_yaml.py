@@ -121,6 +121,21 @@ def test_blocks_below_the_base_size_are_left_out() -> None:
         write_yaml(maker.fabric(), topologies=("block",), block_sizes=(9,))
 
 
+def test_hosts_that_do_not_compute_are_in_no_block() -> None:
+    """Slurm does not count nodes that it does not know, and refuses blocks that are then small."""
+    tree = build("xgft:2;2,3;1,1")
+    guids = tree.node_guid[tree.host_nodes].tolist()
+    fabric = tree.renamed({guids[0]: "oss1", guids[2]: "login1", guids[3]: "login2"})
+    with pytest.warns(FormatWarning, match="3 hosts of other roles than compute are in no block"):
+        text = write_yaml(fabric, topologies=("block",))
+    [item] = yaml.safe_load(text)
+    assert blocks_by_slurms_rules(item["block"]) == {"s1-0": ["h1"], "s1-2": ["h4", "h5"]}
+    assert item["block"]["block_sizes"] == [1, 2]
+    everything = dict(zip(guids, [f"oss{n}" for n in range(6)], strict=True))
+    with pytest.raises(NotApplicable, match="no host computes"):
+        loaded(tree.renamed(everything), topologies=("block",))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -252,6 +267,7 @@ TREE = "- topology: a\n  tree:\n    switches:\n    - switch: s\n"
         ("[" * 30 + "]" * 30, 1, "is nested too deeply"),
         ("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n", 1, "switches and blocks"),
         ("SwitchName=a Nodes=n1 what\n", 1, "expected key=value, found 'what'"),
+        ("SwitchName=a Nodes=n1 nodes=n2\n", 1, "a key is there twice"),
         ("SwitchName=a\nSwitchName=b Node=n1\n", 2, "node: unknown key"),
         ("SwitchName=a Nodes=n[1-9\n", 1, "brackets do not match"),
         ("BlockName=b Nodes=n1\nBlockSizes=4,x\n", 1, "whole number"),

@@ -182,6 +182,14 @@ def test_what_is_not_checked_is_said() -> None:
     assert finding.text == "topology 'a' is not checked: it is neither a tree nor blocks"
 
 
+def test_hosts_that_do_not_compute_may_be_absent() -> None:
+    fabric = build("xgft:1;3;1").renamed({0x100000: "oss1", 0x100002: "node2"})
+    found = findings("SwitchName=leaf Nodes=h2\n", fabric)
+    assert [(each.severity, each.text.rpartition(": ")[2]) for each in found] == [
+        ("warning", "node2"), ("note", "oss1"),
+    ]  # fmt: skip
+
+
 def test_hosts_are_known_by_any_of_their_names() -> None:
     fabric = build("xgft:1;3;1").renamed({0x100000: "n1 HCA-1", 0x100002: "n1 HCA-2"})
     assert findings("SwitchName=leaf Nodes=n1,h2\n", fabric) == []

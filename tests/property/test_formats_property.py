@@ -33,7 +33,9 @@ from weft.fabrics.formats.netlist import Netlist
 from weft.fabrics.formats.node_name_map import parse_names, with_names
 from weft.fabrics.formats.node_name_map import write as write_names
 from weft.fabrics.formats.session import without_session
+from weft.fabrics.formats.slurm import parse_topologies, write_yaml
 from weft.fabrics.formats.slurm import write as write_slurm
+from weft.fabrics.formats.slurm_check import check_topologies
 from weft.fabrics.parts import cable_latency_ns
 from weft.fabrics.topology import build
 
@@ -209,6 +211,13 @@ def test_slurm_lists_each_switched_host_once(fabric: Fabric) -> None:
     assert len(nodes) == len(set(nodes)) > 0
     below = [name for *_, key, value in lines if key.endswith("Switches") for name in expand(value)]
     assert len(below) == len(set(below))
+    topologies = parse_topologies(text, "f")
+    assert sorted(topologies[0].nodes) == sorted(nodes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FormatWarning)
+        assert check_topologies(topologies, fabric) == []
+        again = parse_topologies(write_yaml(fabric), "f")
+    assert again[0].nodes == topologies[0].nodes
 
 
 # -- host lists -------------------------------------------------------------------------------

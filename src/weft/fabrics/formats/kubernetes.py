@@ -69,4 +69,4 @@ def write(fabric: Fabric, *, keys: Literal["names", "tiers"] = "names") -> str:
         )
     if deepest > len(_KEYS[keys]):
         warn(fabric.name, f"{deepest - len(_KEYS[keys])} of {deepest} tiers have no label")
-    return "\n".join(["#!/bin/sh -e", *lines, ""])
+    return "\n".join(["#!/bin/sh", *lines, ""])

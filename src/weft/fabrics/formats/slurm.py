@@ -31,12 +31,12 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import warn, writer
 from weft.fabrics.formats.hostlist import MAX_HOSTS, compress, expand
-from weft.fabrics.formats.switch_tree import SwitchTree, TreeLine
+from weft.fabrics.formats.switch_tree import SwitchTree, TreeLine, other_hosts
 
 #: Levels of block sizes above the base that Slurm knows: each is a power of two times the base.
 MAX_BLOCK_LEVEL = 15
 
-_PAIR = re.compile(r'(\w+)\s*=\s*("[^"]*"|[^\s"]+)\s*')
+_PAIR = re.compile(r'\b(\w+)\s*=\s*("[^"]*"|[^\s"]+)\s*')
 #: Largest depth of a topology.yaml that can be one.
 _MAX_DEPTH = 20
 
@@ -121,6 +121,7 @@ _YAML_KEYS = {
     "blocksizes": "block_sizes",
     "switches": "children",
 }
+
 # -- writing ---------------------------------------------------------------------------------------
 
 
@@ -164,7 +165,8 @@ def write_yaml(
     """Slurm ``topology.yaml``: one or more named topologies, of which the first is the default.
 
     The tree is that of ``topology.conf``. Blocks are the hosts below each switch of a tier, in the
-    order of the tree. Each topology has the name of its kind.
+    order of the tree, without those of other roles than compute: nodes that Slurm does not know
+    would not count in a block. Each topology has the name of its kind.
 
     Parameters
     ----------
@@ -229,25 +231,35 @@ def _blocks(
     tree: SwitchTree, tier: int, sizes: tuple[int, ...]
 ) -> tuple[dict[str, list[str]], list[int]]:
     """Return the hosts of each block, and the block sizes."""
-    heights = tree.heights()
+    heights, others = tree.heights(), other_hosts(tree.fabric)
     blocks: dict[str, list[str]] = {}
     inside: dict[str, set[str]] = {}
     for chain in tree.chains():
         at = max(k for k, line in enumerate(chain) if heights[line.name] <= tier)
         name = chain[at].name
-        blocks.setdefault(name, []).extend(chain[0].hosts)
-        for upper in chain[at + 1 :]:
+        hosts = [host for host in chain[0].hosts if host not in others]
+        if hosts:
+            blocks.setdefault(name, []).extend(hosts)
+        for upper in chain[at + 1 :] if hosts else ():
             inside.setdefault(upper.name, set()).add(name)
+    if not blocks:
+        raise NotApplicable("no host computes, by its role")
+    if others:
+        warn(
+            tree.fabric.name,
+            f"{count_text(len(others), 'host')} of other roles than compute are in no block: "
+            + few(sorted(others)),
+        )
     base = sizes[0] if sizes else min(map(len, blocks.values()))
     small = [name for name, hosts in blocks.items() if len(hosts) < base]
     if small:
-        hosts = sum(len(blocks.pop(name)) for name in small)
+        count = sum(len(blocks.pop(name)) for name in small)
         if not blocks:
             raise NotApplicable(f"no block has the {base} nodes of the base block size")
         warn(
             tree.fabric.name,
             f"{count_text(len(small), 'block')} with fewer than {base} nodes, of "
-            f"{count_text(hosts, 'node')} in all, are left out: {few(small)}",
+            f"{count_text(count, 'node')} in all, are left out: {few(small)}",
         )
     if sizes:
         return blocks, list(sizes)
@@ -322,9 +334,12 @@ def _conf(text: str, file: str) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     sizes: list[str] = []
     for number, line in _joined(text):
-        pairs = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
-        if rest := _PAIR.sub("", line):
-            raise InputError(f"expected key=value, found {rest[:40]!r}", file=file, line=number)
+        found = _PAIR.findall(line)
+        pairs = {key.lower(): value.strip('"') for key, value in found}
+        rest = _PAIR.sub("", line)
+        if rest or len(pairs) < len(found):
+            what = f"expected key=value, found {rest[:40]!r}" if rest else "a key is there twice"
+            raise InputError(what, file=file, line=number)
         entry = {_YAML_KEYS.get(key, key): value for key, value in pairs.items()}
         if "block_sizes" in entry:
             sizes += entry["block_sizes"].split(",")
@@ -341,16 +356,16 @@ def _conf(text: str, file: str) -> dict[str, Any]:
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
     """Yield lines and their numbers, without comments, joined where a backslash ends a line."""
-    part, first = "", 0
+    parts: list[str] = []
+    first = 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
         first = first or number
-        part += line.partition("#")[0].rstrip()
-        if part.endswith("\\"):
-            part = part[:-1] + " "
-            continue
-        if part.strip():
-            yield first, part.strip()
-        part, first = "", 0
+        part = line.partition("#")[0].rstrip()
+        parts.append(part.removesuffix("\\"))
+        if not part.endswith("\\"):
+            if joined := " ".join(parts).strip():
+                yield first, joined
+            parts, first = [], 0
 
 
 def _yaml(text: str, file: str) -> Any:
@@ -361,7 +376,9 @@ def _yaml(text: str, file: str) -> Any:
         message = "needs PyYAML to be read; install it with: pip install 'weft[yaml]'"
         raise InputError(message, file=file) from None
 
-    class Loader(yaml.BaseLoader):  # type: ignore[misc]
+    base: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml is not everywhere
+
+    class Loader(base):  # type: ignore[misc]
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             found: dict[Any, Any] = super().construct_mapping(node, deep)
             line = node.start_mark.line + 1
@@ -372,7 +389,7 @@ def _yaml(text: str, file: str) -> Any:
 
     depth = 0
     try:
-        for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        for event in yaml.parse(text, Loader=base):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             # Few aliases can stand for more values than fit in memory.

@@ -15,7 +15,7 @@ from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats.hostlist import compress
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.slurm import SlurmBlock, SlurmSwitch, SlurmTopology, size_problem
-from weft.fabrics.formats.switch_tree import MAX_NAME, SwitchTree, host_name
+from weft.fabrics.formats.switch_tree import MAX_NAME, SwitchTree, host_name, other_hosts
 from weft.fabrics.machines import host_part
 
 #: Passes over the lines after which Slurm takes a tree for a loop.
@@ -61,6 +61,7 @@ class _Check:
         self.found: list[SlurmFinding] = []
         #: Any name of a host -> the one in the tree.
         self.hosts: dict[str, str] = {}
+        self.others = other_hosts(fabric)
         for node in fabric.host_nodes.tolist():
             name = host_name(fabric, node)
             text = host_part(fabric.descriptions[node].strip())
@@ -102,9 +103,14 @@ class _Check:
                 text = f"{entry.name}: not in {self.fabric.name}: {_listed(unknown)}"
                 self.add("warning", text, entry.line)
             found[entry.name] = {self.leaf_of[n] for n in nodes.values() if n in self.leaf_of}
-        if absent := self.leaf_of.keys() - where.keys():
-            text = f"{count_text(len(absent), 'host')} of {self.fabric.name} not listed: "
-            self.add("warning", text + _listed(absent), entries[0].line)
+        absent = self.leaf_of.keys() - where.keys()
+        severities: tuple[Severity, Severity] = ("warning", "note")
+        for severity, names in zip(
+            severities, (absent - self.others, absent & self.others), strict=True
+        ):
+            if names:
+                text = f"{count_text(len(names), 'host')} of {self.fabric.name} not listed: "
+                self.add(severity, text + _listed(names), entries[0].line)
         return found
 
     def tree(self, switches: Sequence[SlurmSwitch]) -> None:

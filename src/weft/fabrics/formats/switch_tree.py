@@ -60,6 +60,12 @@ def host_name(fabric: Fabric, node: int) -> str:
     return guid_id(NodeKind.HOST, int(fabric.node_guid[node]))
 
 
+def other_hosts(fabric: Fabric) -> set[str]:
+    """Return the names of hosts whose role is neither compute nor unknown."""
+    roles = zip(fabric.host_nodes.tolist(), fabric.roles, strict=True)
+    return {host_name(fabric, node) for node, role in roles if role not in ("compute", "unknown")}
+
+
 class SwitchTree:
     """Lines of the tree of a fabric, leaf switches first, each line after those below it.
 
