@@ -99,6 +99,8 @@ TARGETS = {
         "tests/workload/test_trace_programs.py tests/workload/test_trace_errors.py "
         "tests/workload/test_trace_commands.py tests/property/test_trace_property.py"
     ),
+    "advice/plan_check/*.py": "tests/cli/test_check_cli.py tests/advice/test_plan_check.py",
+    "fabrics/formats/cable_plan.py": "tests/fabrics/test_cable_plan.py tests/cli/test_check_cli.py",
 }  # fmt: skip
 #: Time limit of a mutant's tests in s, which detects endless loops.
 LIMIT_S = 240

@@ -280,6 +280,7 @@ def test_shifts_and_exchanged_devices_are_one_difference(compared) -> None:
         ("4xHDR", "4xEDR", "slower cable"),
         ("4xHDR", "1xEDR", "slower cable"),
         ("4xEDR", "4xHDR", "faster cable"),
+        ("100", "4xHDR", "faster cable"),
         ("200000", "1xHDR", "narrower cable"),
         ("200", "4xFDR", "slower cable"),
         ("40000", "4xQDR", None),
