@@ -11,7 +11,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routing import engine
 from weft.routing.lane_files import opensm_use
-from weft.routing.routes import Routes
+from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import bisection
 
@@ -77,9 +77,11 @@ def alternatives(
     ]
     names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
     known = [name for name in dict.fromkeys(names) if _is_known(name)]
+    fallback = tables.fallback if isinstance(tables, CandidateRoutes) else None
     place = EngineOutcome(
         IN_PLACE, "", routes=tables, validation=checked,
         bisection=bisection(fabric, tables, 1000, 0), opensm_use=opensm_use(fabric, tables),
+        static_bisection=None if fallback is None else bisection(fabric, fallback, 1000, 0),
     )  # fmt: skip
     result = compare(fabric, known, [], others=(place,))
     usable = [

@@ -309,10 +309,15 @@ class Comparison:
 
     def page(self) -> Page:
         """Return the comparison as data of a page."""
+        answer = " ".join([best_and_why(self), *recommendation(self), *adaptive_gains(self)])
+        return replace(self.tables(), answer=answer, best=self.best.name if self.best else "")
+
+    def tables(self) -> Page:
+        """Return the data of a page that names no best engine."""
         return Page(
             fabric=self.fabric,
             title=f"Routing engines on {self.fabric.name}",
-            facts=_facts(self.fabric),
+            facts=fabric_facts(self.fabric),
             columns={
                 name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
                 for name, column in ENGINE_COLUMNS.items()
@@ -322,8 +327,6 @@ class Comparison:
             patterns={spec: fit.text for spec, fit in self.pattern_fits.items()},
             runs=self.runs,
             notes=self.notes,
-            answer=" ".join([best_and_why(self), *recommendation(self), *adaptive_gains(self)]),
-            best=self.best.name if self.best else "",
             faults=tuple(self.faults.iter_rows(named=True)),
         )
 
@@ -576,7 +579,8 @@ def _gain(result: Comparison, best: EngineOutcome, over: EngineOutcome) -> str:
     )
 
 
-def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+def fabric_facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    """Return name and value of what a page says of a fabric."""
     span = diameter(fabric)
     facts = [
         ("hosts", f"{fabric.num_hosts:,}"),

@@ -24,8 +24,10 @@ from weft.core.files import write_text
 from weft.core.severity import fails
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import fabric as load_fabric
+from weft.report.comparison_page import write_comparison_page
 from weft.subnet.audit import audit
 from weft.subnet.audit_metrics import metrics_text
+from weft.subnet.audit_page import audit_page
 
 
 def audit_command(
@@ -58,6 +60,10 @@ def audit_command(
         File | None,
         OUTPUT(help="Write findings and loads as text that Prometheus reads (.prom)."),
     ] = None,
+    report: Annotated[
+        File | None,
+        OUTPUT(help="Write a page with the findings, the fabric and its loads (.html)."),
+    ] = None,
 ) -> int:
     """Report what is wrong with a fabric, its tables and its subnet manager, worst first.
 
@@ -69,7 +75,11 @@ def audit_command(
 
     Example: `weft audit examples/cluster.ibnetdiscover`
     """
-    check_files(("--findings", findings, TABLES), ("--metrics", metrics, ()))
+    check_files(
+        ("--findings", findings, TABLES),
+        ("--metrics", metrics, ()),
+        ("--report", report, (".html", ".htm")),
+    )
     with announced_compile():
         loaded = None if fabric is None else load_fabric(fabric, format=format, names=names)
         result = audit(
@@ -87,4 +97,6 @@ def audit_command(
         write_table(result.table(), findings)
     if metrics is not None:
         write_text(metrics, metrics_text(result))
+    if report is not None:
+        write_comparison_page(audit_page(result), report)
     return int(fails((finding.severity for finding in result.findings), fail_on or "error"))

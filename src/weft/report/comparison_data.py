@@ -132,5 +132,6 @@ class Page:
     answer: str = ""
     #: The best engine, with which the page opens. If empty, the page opens with the first engine.
     best: str = ""
-    #: Rows of the table of faults of the fabric.
+    #: Rows of the table of faults of the fabric, and its heading if it is another one.
     faults: tuple[Mapping[str, Any], ...] = ()
+    faults_title: str = ""

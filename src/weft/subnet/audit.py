@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.advice.alternatives import IN_PLACE, BetterEngine, alternatives
+from weft.advice.comparison import Comparison, adaptive_gains
 from weft.advice.faults import faults
 from weft.advice.irregular import fabric_levels
 from weft.core.columns import frame_of_rows
@@ -32,7 +33,7 @@ from weft.routing.opensm.ports import destination_name, port_guids
 from weft.routing.opensm.qos import read_qos_policy
 from weft.routing.opensm.sl2vl import read_sl2vl
 from weft.routing.opensm.tables_folder import read_settings
-from weft.routing.routes import MAX_VLS, TableRoutes
+from weft.routing.routes import MAX_VLS, CandidateRoutes, Routes, TableRoutes
 from weft.routing.structure.torus import find_tori
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
@@ -98,6 +99,8 @@ class Audit:
     alternatives: tuple[BetterEngine, ...] = ()
     #: Load of each link, float64 [links], as in `worst`; None without tables.
     loads: NDArray[np.float64] | None = None
+    #: Comparison of the tables with engines; None without tables.
+    comparison: Comparison | None = None
 
     @property
     def better(self) -> str:
@@ -246,6 +249,7 @@ class _Auditor:
         self.worst = self.mean = float("nan")
         self.alternatives: tuple[BetterEngine, ...] = ()
         self.loads: NDArray[np.float64] | None = None
+        self.comparison: Comparison | None = None
         self.requested = ""
         #: Reason why the service levels and lanes of packets are not known; empty if they are.
         self.unknown_levels = ""
@@ -277,23 +281,28 @@ class _Auditor:
         seen = self.compare_seen() if self.dumps.subnet else None
         routes: TableRoutes | None = None
         judged: Validation | None = None
-        if self.dumps.lfts:
+        tables = self.dumps.adaptive or self.dumps.lfts
+        if tables:
             known = spans
             if seen is not None:
                 # Entries of a dump without a GUID are for the ports that currently have those LIDs.
                 now = dict(zip(port_guids(self.fabric).tolist(), seen.tolist(), strict=True))
                 known = {guid: span for guid, span in spans.items() if now.get(guid) == span[0]}
-            loaded = load_tables(self.fabric, self.dumps.lfts, known)
+            loaded = load_tables(self.fabric, tables, known)
             for problem in loaded.problems:
                 self.wrong(*problem)
             self.check_lids({"the tables": loaded.base, "the fabric": fabric_lids}, seen, spans)
             routes = self.add_lanes(loaded.routes)
             judged = self.judge(routes)
-            self.weigh(routes, judged)
+            adaptive = loaded.candidates(self.fabric)
+            if adaptive is not None:
+                judged = self.judge_groups(adaptive, judged)
+            self.weigh(routes if adaptive is None else adaptive, judged)
         else:
             self.check_lids({"the fabric": fabric_lids}, seen, spans)
             self.unknown.append(
-                "paths, loops, deadlocks and loads: no tables (opensm-lfts.dump of opensm -D 0x43)"
+                "paths, loops, deadlocks and loads: no tables (opensm-lfts.dump of opensm -D 0x43, "
+                "ibdiagnet2.fdbs, ibdiagnet2.far)"
             )
         folders = tuple(dict.fromkeys(path.parent for path in self.dumps.files()))
         self.findings += [
@@ -318,6 +327,7 @@ class _Auditor:
             links=self.links,
             alternatives=self.alternatives,
             loads=self.loads,
+            comparison=self.comparison,
         )
 
     def note_missing_evidence(self) -> None:
@@ -325,7 +335,10 @@ class _Auditor:
         fabric = self.fabric
         if not self.evidence.independent:
             self.unknown.append("what the SM does not see: only its own list describes the fabric")
-        if self.dumps.lfts and not self.dumps.sl2vl and not self.unknown_levels:
+        if not self.dumps.adaptive and self.engine.startswith("ar_"):
+            self.unknown.append("adaptive groups of ports: no adaptive tables (ibdiagnet2.far)")
+        tables = self.dumps.adaptive or self.dumps.lfts
+        if tables and not self.dumps.sl2vl and not self.unknown_levels:
             self.unknown.append(
                 "lanes other than VL 0: no SL-to-VL tables (opensm-sl2vl.dump), so deadlocks are "
                 "judged for VL 0 only"
@@ -562,7 +575,25 @@ class _Auditor:
             self.notes.append(f"all {pairs:,} host pairs have a path{free}")
         return judged
 
-    def weigh(self, routes: TableRoutes, judged: Validation) -> None:
+    def judge_groups(self, routes: CandidateRoutes, static: Validation) -> Validation:
+        """Report what is wrong with adaptive routes only, and return their validation.
+
+        `static`: validation of the ports that packets take if they may not choose.
+        """
+        judged = validate(self.fabric, routes, management=self.management)
+        more = judged.num_unrouted_pairs - static.num_unrouted_pairs
+        if more > 0:
+            text = f"{count_text(more, 'host pair')} without a path by groups of ports"
+            self.wrong("unrouted", text)
+        if judged.credit_loops and not static.credit_loops:
+            loops = [loop.text(self.fabric) for loop in judged.credit_loops]
+            text = f"by groups of ports, {count_text(len(loops), 'set')} of channels wait for each "
+            self.wrong("deadlock", f"{text}other, for example {loops[0]}", loops)
+        elif not judged.credit_loops:
+            self.notes.append("adaptive groups of ports are deadlock-free")
+        return judged
+
+    def weigh(self, routes: Routes, judged: Validation) -> None:
         """Report the link loads for flows of all host pairs, and what to use instead."""
         fabric = self.fabric
         inner = np.flatnonzero(inner_links(fabric))
@@ -607,6 +638,9 @@ class _Auditor:
             self.wrong("unbalanced", loads_text, links, "warning", cost=cost, action=best.change)
         elif self.links:
             self.notes.append(loads_text)
+        self.comparison = result
+        if isinstance(routes, CandidateRoutes):
+            self.notes += adaptive_gains(result)
         (place,) = (o for o in result.outcomes if o.name == IN_PLACE)
         assert place.bisection is not None
         now = f"{self.worst:,.0f} and {place.bisection.mean:.1%} now"

@@ -1,4 +1,4 @@
-"""Checks of names, LIDs, roots and the place of a subnet manager, and metrics of an audit."""
+"""Audits of names, LIDs, roots, the place of a subnet manager, adaptive tables; pages, metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ibdiagnet2_files import far
+from tests.ibdiagnet2_files import with_lids as assigned
 
 from weft.cli import main
 from weft.fabrics import Fabric, Parts
@@ -16,6 +18,8 @@ from weft.routing import route
 from weft.routing.opensm.guids import guid_list
 from weft.routing.opensm.lfts import lft_dump
 from weft.routing.opensm.ports import port_guids
+from weft.routing.routes import CandidateRoutes
+from weft.sim.static.all_to_all import all_to_all_loads
 from weft.subnet.audit import Audit, audit
 
 TREE = build("xgft:2;4,4;1,2")
@@ -132,3 +136,45 @@ def test_a_fabric_alone_is_judged_by_its_cables(tmp_path: Path) -> None:
     assert finding.kind == "degraded cable"
     assert finding.cost == "150 Gb/s in each direction"
     assert any(each.startswith("paths, loops") for each in actual.unknown)
+
+
+def test_groups_of_adaptive_tables_are_judged_and_weighed(tmp_path: Path) -> None:
+    """Switches with groups of several ports spread flows that the static ports put on one."""
+    fabric = assigned(build("xgft:2;8,8;1,4"))
+    routes = route(fabric, "ar_updn")
+    assert isinstance(routes, CandidateRoutes)
+    assert routes.fallback is not None
+    write_fabric(fabric, tmp_path / "net.ibnetdiscover")
+    (tmp_path / "ibdiagnet2.far").write_text(far(fabric, routes, routes.fallback))
+    actual = audit([tmp_path])
+    assert not actual.count("error")
+    assert "adaptive groups of ports are deadlock-free" in actual.notes
+    spread = all_to_all_loads(fabric, routes).per_link
+    assert actual.loads is not None
+    assert np.allclose(actual.loads, spread)
+    assert any("static fallback" in note for note in actual.notes)
+
+
+def test_groups_that_wait_for_each_other_are_a_deadlock(tmp_path: Path) -> None:
+    """On a ring, minimal paths in both directions wait for each other; the static ones do not."""
+    fabric = assigned(build("ring:6"))
+    static = route(fabric, "updn:roots=center")
+    routes = replace(route(fabric, "ecmp"), fallback=static)
+    assert isinstance(routes, CandidateRoutes)
+    write_fabric(fabric, tmp_path / "net.ibnetdiscover")
+    (tmp_path / "ibdiagnet2.far").write_text(far(fabric, routes, static))
+    actual = audit([tmp_path])
+    (finding,) = (each for each in actual.findings if each.severity == "error")
+    assert finding.kind == "deadlock"
+    assert finding.text.startswith("by groups of ports, ")
+
+
+def test_the_page_has_the_findings_first(tmp_path: Path) -> None:
+    cut = TREE.without(cables=[f"{TREE.node_names[0]}[5]"])
+    folder, page = tmp_path / "a", tmp_path / "a.html"
+    found(folder, cut)
+    assert main(["audit", str(folder), "--report", str(page)]) == 1
+    text = page.read_text()
+    assert text.index("missing cable") < text.index('id="fabric"')
+    assert "the tables in place" in text
+    assert "Not judged: " in text
