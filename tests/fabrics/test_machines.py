@@ -11,6 +11,8 @@ import pytest
 from tests.machine_fabrics import rail_fabric
 
 import weft
+from weft.advice.io_nodes.loads import SiteLoads
+from weft.advice.io_nodes.settings import IoSettings, Site
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.fabrics import FabricBuilder, NodeKind
@@ -343,3 +345,13 @@ def test_io_nodes_are_machines_without_a_subnet_manager() -> None:
         weft.place_io(fabric, 3, compute=3)
     given = weft.place_io(fabric, "opensm1", confirm="flow", compute=2)
     assert given.io_nodes == ["opensm1"]
+
+
+def test_clients_of_shared_io_nodes_load_no_link_within_their_machine() -> None:
+    fabric = rail_fabric(machines=2, adapters=2, per_group=2)
+    routes = route(fabric, "minhop")
+    site = Site(io=np.array([1], np.int32), clients=np.array([0, 2], np.int32),
+                compute=np.array([0, 2], np.int32))  # fmt: skip
+    loads = SiteLoads(fabric, routes, site, IoSettings(io_nodes=1, shared=True))
+    flows = host_flows(fabric, [2], [1], lmc=routes.lmc)
+    assert loads.io("write").tolist() == flow_loads(fabric, routes, flows).per_link.tolist()

@@ -108,7 +108,9 @@ class SiteLoads:
         destinations: NDArray[np.int32],
         weights: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        flows = host_flows(self.fabric, sources, destinations, weights=weights, lmc=self.routes.lmc)
+        away = self.fabric.apart(sources, destinations)
+        ends = sources[away], destinations[away]
+        flows = host_flows(self.fabric, *ends, weights=weights[away], lmc=self.routes.lmc)
         loads = flow_loads(self.fabric, self.routes, flows)
         if loads.unrouted:
             raise InputError(
@@ -187,7 +189,8 @@ class SiteLoads:
         users = []
         for source, destination in ways if direction == "mix" else ways[direction == "read" :][:1]:
             flows = host_flows(self.fabric, source, destination, lmc=self.routes.lmc)
-            users.append(link_users(self.fabric, self.routes, flows, np.array([link]))[0])
+            through = link_users(self.fabric, self.routes, flows, np.array([link]))[0]
+            users.append(through[self.fabric.apart(source[through], destination[through])])
         pairs = np.concatenate(users)
         return len(np.unique(demand.clients[pairs])), len(np.unique(demand.nodes[pairs]))
 
