@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.ibdiagnet2_files import db_csv, far, pm, section, with_lids
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
@@ -245,6 +245,33 @@ def test_groups_of_adaptive_tables_are_the_candidates(spec: str, tmp_path: Path)
     judged = validate(fabric, found)
     assert judged.num_unrouted_pairs == 0
     assert judged.deadlock == validate(fabric, routes.on_one_lane()).deadlock
+
+
+def test_adaptive_tables_are_routes_of_an_engine(tree: Fabric, tmp_path: Path) -> None:
+    text = far(tree, *adaptive(tree))
+    path = write(tmp_path, text)
+    found = route(tree, f"ar_file:far_file={path}")
+    assert isinstance(found, CandidateRoutes)
+    assert found.engine == "ar_file"
+    _, expected = read_far(tree, path)
+    assert np.array_equal(found.set_id, expected.set_id)
+    entry = next(line for line in text.splitlines() if " Free " in line)
+    write(tmp_path, text.replace(entry, entry.replace(entry[:6], "0x0bad"), 1))
+    with pytest.warns(FormatWarning, match="entries for 1 LID of ports not in the fabric"):
+        route(tree, f"ar_file:far_file={path}")
+    for new, message in (
+        (
+            text.replace(entry, entry.rpartition(" ")[0] + " 77", 1),
+            "1 group that have no ports: 77",
+        ),
+        (text.replace("Free  ", "Static"), "has no LID that is routed adaptively"),
+        (fdbs(tree, adaptive(tree)[1]), "has no LID that is routed adaptively"),
+    ):
+        write(tmp_path, new)
+        with pytest.raises(InputError, match=message):
+            route(tree, f"ar_file:far_file={path}")
+    with pytest.raises(NotApplicable, match="needs the file with the tables"):
+        route(tree, "ar_file")
 
 
 def test_tables_without_free_lids_have_no_candidates(tree: Fabric, tmp_path: Path) -> None:
