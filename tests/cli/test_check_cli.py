@@ -492,3 +492,24 @@ def test_a_device_with_another_name_and_the_planned_cables(compared) -> None:
     spine[4] = ("leaf1[11]", "spinex[7]")
     _, differences, _ = compared(plan_of(CABLES, racks=RACKS), fabric_of(spine))
     assert [each[0] for each in differences] == ["absent device", "additional device"]
+
+
+@pytest.mark.parametrize(
+    ("words", "slower"), [((), 1), (("--format", "ibnetdiscover:rate=1xNDR"), 8)]
+)
+def test_rates_that_a_reading_lacks_are_no_differences(
+    capsys, tmp_path: Path, monkeypatch, words: tuple[str, ...], slower: int
+) -> None:
+    """Seven cables have no rate in the file; the rate of the other one is compared."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.csv").write_text(plan_of(CABLES, "4xNDR"))
+    found = fabric_of(CABLES).degraded(["h1[1]"], "1xNDR")
+    weft.write_fabric(found, "found.txt", "ibnetdiscover")
+    Path("found.txt").write_text(Path("found.txt").read_text().replace(" 4xHDR", ""))
+    assert main(["check", "plan.csv", "found.txt", "--json", *words]) == 1
+    out, err = capsys.readouterr()
+    assert err.count("cables without a rate; ") == 1
+    result = json.loads(out)
+    assert [row["kind"] for row in result["differences"]] == ["narrower cable"] * slower
+    note = "rates of 200 Gb/s in found.txt not compared: some are assumed"
+    assert result["notes"] == [note] * (not words)

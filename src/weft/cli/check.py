@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +30,12 @@ from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.files import is_source, read_text
 from weft.core.severity import FailOn, fails
-from weft.fabrics import Fabric
+from weft.core.units import parse_rate
+from weft.fabrics import DEFAULT_RATE, Fabric
 from weft.fabrics.cabling import Cabling, cabling_of
 from weft.fabrics.formats import reader
 from weft.fabrics.formats.cable_plan import is_plan, parse_columns, read_plan
+from weft.fabrics.formats.format_registry import ASSUMED_RATE
 from weft.fabrics.formats.slurm import SlurmTopology, is_topologies, parse_topologies
 from weft.fabrics.formats.slurm_check import check_topologies
 from weft.fabrics.load import fabric as load_fabric
@@ -86,7 +90,7 @@ def check_command(
         if out is not None:
             raise InputError("--out requires cables, which a topology file of Slurm does not have")
         return _check_slurm(parse_topologies(text, plan), plan, options.load(found), fail_on)
-    there = cabling_of(options.load(found))
+    there = _cabling_of(lambda: options.load(found))
     result = check(_planned(plan, text, columns, options), there)
     table = result.table()
     emit(
@@ -132,7 +136,19 @@ def _planned(plan: str, text: str | None, columns: str | None, options: FabricOp
         if pipe:
             raise InputError("is a pipe; give the file of a fabric by its name", file=plan)
     names = getattr(options, "names", None) if is_source(plan) else None
-    return cabling_of(load_fabric(plan, names=names))
+    return _cabling_of(lambda: load_fabric(plan, names=names))
+
+
+def _cabling_of(load: Callable[[], Fabric]) -> Cabling:
+    """Return the cabling of a fabric, and what rate was assumed for want of one in its file."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        fabric = load()
+    kinds = set()
+    for each in seen:
+        warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+        kinds.add(getattr(each.message, "kind", ""))
+    return cabling_of(fabric, parse_rate(DEFAULT_RATE)[0] if ASSUMED_RATE in kinds else math.nan)
 
 
 def _print(result: PlanCheck) -> None:

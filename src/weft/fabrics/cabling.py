@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -62,6 +63,8 @@ class Cabling:
     repeated: int = 0
     #: Line and reason of the rows that are not understood.
     refused: list[tuple[int, str]] = field(default_factory=list)
+    #: Rate that some cables got for want of one in the file; NaN if none did.
+    assumed_gbps: float = math.nan
     #: Texts of rates that are not understood.
     not_rates: set[str] = field(default_factory=set)
 
@@ -71,9 +74,9 @@ def chip_name(chassis: str, card: str, chip: str) -> str:
     return f"{chassis}/{card[0].upper()}{int(card[1:])}/U{int(chip)}"
 
 
-def cabling_of(fabric: Fabric) -> Cabling:
+def cabling_of(fabric: Fabric, assumed_gbps: float = math.nan) -> Cabling:
     """Return the cabling of a fabric; numbers of devices are those of its nodes."""
-    cabling = Cabling(fabric.name)
+    cabling = Cabling(fabric.name, assumed_gbps=assumed_gbps)
     for node, label in enumerate(fabric.node_names):
         description, kind = fabric.descriptions[node].strip(), int(fabric.node_kind[node])
         guid, system = int(fabric.node_guid[node]), int(fabric.system_guid[node])

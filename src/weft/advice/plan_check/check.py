@@ -240,6 +240,8 @@ class _Comparison:
         wanted, has = self.plan_cable[end], self.found_cable[end]
         least, most = (_NOMINAL, 1 / _NOMINAL) if wanted.nominal else (1 - 1e-9, 1 + 1e-9)
         ratio = has.rate_gbps / wanted.rate_gbps
+        if has.rate_gbps == self.found.assumed_gbps or wanted.rate_gbps == self.plan.assumed_gbps:
+            return
         if math.isnan(ratio) or least <= ratio <= most:
             return
         lanes = [
@@ -411,6 +413,11 @@ class _Comparison:
                 plan.not_rates,
         }  # fmt: skip
         self.notes += [text for text, applies in notes.items() if applies]
+        self.notes += [
+            f"rates of {side.assumed_gbps:g} Gb/s in {side.name} not compared: some are assumed"
+            for side in (plan, self.found)
+            if side.assumed_gbps in {cable.rate_gbps for cable in side.cables}
+        ]
 
     def _add(
         self, kind: str, text: str, action: str, ends: Sequence[tuple[End, End | None, End | None]],

@@ -43,6 +43,10 @@ writer = Registry(
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
+#: Kind of the warning that cables got the default rate for want of one in the file.
+ASSUMED_RATE = "assumed rate"
+
+
 class FormatWarning(UserWarning):
     """Warning that content of a file was left out, assumed, repaired, or contradicts another.
 

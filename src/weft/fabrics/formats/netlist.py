@@ -21,7 +21,7 @@ from weft.core.errors import InputError
 from weft.core.units import LANE_RATE_GBPS, RATE_NAMES, WIDTHS, parse_rate, rate_code, rate_gbps
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind, Parts
-from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.format_registry import ASSUMED_RATE, warn
 from weft.fabrics.formats.labels import choose_labels
 from weft.fabrics.parts import cable_latency_ns
 
@@ -274,6 +274,7 @@ class Netlist:
                 self.file,
                 f"{none.sum()} of {count_text(len(code), 'cable')} without a rate; {default_rate} "
                 "is assumed",
+                kind=ASSUMED_RATE,
             )
         if len(half):
             lines = [self.ports[at].line for at in cable[half].tolist()]
