@@ -298,10 +298,17 @@ def test_the_nodes_of_slurm_compute(source: str, tmp_path: Path) -> None:
         ),
         ("machine,adapter\na,x\nb,x\n", ":3: x is in machine b here and a in line 2"),
         ("machine,role\na[1-,compute\n", ":2: host list"),
+        ("machine,adapter\na,leaf0-0\n", ":2: leaf0-0 is not the adapter of a host"),
+        ("machine,adapter\na,gpu00 mlx5_0\nb,H-{guid}\n", ":3: H-.* is in machine b here and in a"),
+        (f'"{"m" * 200_000}",role\n', ":1: is not CSV"),
+        ("NodeName=gpu[0-\n", ":1: host list"),
+        ("machine,role\na[1-999999],compute\nb[1-9],compute\n", ":3: .* more than 1,000,000 names"),
         ('machine,role\n"a,compute\n', ":2: is not CSV"),
     ],
 )
 def test_a_wrong_table_is_one_error(source: str, tmp_path: Path, text: str, message: str) -> None:
+    fabric = weft.fabric(source)
+    text = text.replace("{guid}", f"{int(fabric.node_guid[fabric.num_switches]):016x}")
     with pytest.raises(InputError, match=message):
         weft.fabric(source, machines=table(tmp_path, text))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,14 +19,15 @@ from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.registry import wrong_name
 from weft.core.words import few
+from weft.fabrics.arrays import NodeKind
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.formats.format_registry import warn
-from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.formats.hostlist import MAX_HOSTS, expand
 from weft.fabrics.formats.slurm import is_topologies, parse_topologies
 from weft.fabrics.roles import check_role
 
 #: Nodes of slurm.conf.
-_NODE_NAME = re.compile(r"^[ \t]*NodeName[ \t]*=[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
+_NODE_NAME = re.compile(r"\s*+NodeName\s*+=\s*+(\S+)", re.IGNORECASE)
 _COLUMNS = ("machine", "adapter", "role")
 
 
@@ -49,9 +51,12 @@ def read_machines(path: str | Path) -> MachineTable:
         for topology in parse_topologies(text, table.file):
             table.role |= dict.fromkeys(topology.nodes, ("compute", topology.line))
         return table
-    if nodes := _NODE_NAME.findall(text):
-        names = expand(",".join(text for text in nodes if text.upper() != "DEFAULT"))
-        table.role |= dict.fromkeys(names, ("compute", 1))
+    if any(_NODE_NAME.match(line) for line in text.splitlines()):
+        for number, line in enumerate(text.splitlines(), 1):
+            nodes = _NODE_NAME.match(line)
+            if nodes and nodes[1].upper() != "DEFAULT":
+                with _in_line(table.file, number):
+                    _put_role(table, expand(nodes[1]), "compute", number)
         return table
     lines = [
         (number, line.strip())
@@ -60,37 +65,43 @@ def read_machines(path: str | Path) -> MachineTable:
     ]
     if not lines:
         raise InputError("has only comments; expected machine,adapter,role", file=path)
-    columns = _head(lines.pop(0), table.file)
+    columns: list[str] = []
     for number, line in lines:
-        try:
-            _put_row(table, _cells(line, columns), number)
-        except InputError as error:
-            raise InputError(error.message, file=table.file, line=number) from None
+        with _in_line(table.file, number):
+            cells = _cells(line)
+            if not columns:
+                columns = _columns(cells)
+                continue
+            if len(cells) > len(columns):
+                raise InputError(f"has {len(cells)} values; expected {','.join(columns)}")
+            _put_row(table, dict(zip(columns, cells, strict=False)), number)
     return table
 
 
-def _head(line: tuple[int, str], file: str) -> list[str]:
-    columns = [cell.strip().lower() for cell in next(csv.reader([line[1]]))]
+@contextmanager
+def _in_line(file: str, line: int) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message, file=file, line=line) from None
+
+
+def _columns(cells: list[str]) -> list[str]:
+    columns = [cell.lower() for cell in cells]
     for name in columns:
         if name not in _COLUMNS or columns.count(name) > 1:
             what = "column" if name not in _COLUMNS else "second column"
-            raise InputError(wrong_name(f"unknown {what}", name, _COLUMNS), file=file, line=line[0])
+            raise InputError(wrong_name(f"unknown {what}", name, _COLUMNS))
     if "machine" not in columns or len(columns) < 2:
-        raise InputError(
-            "expected the columns machine,adapter, machine,role, or all three", file=file,
-            line=line[0],
-        )  # fmt: skip
+        raise InputError("expected the columns machine,adapter, machine,role, or all three")
     return columns
 
 
-def _cells(line: str, columns: list[str]) -> dict[str, str]:
+def _cells(line: str) -> list[str]:
     try:
-        cells = next(csv.reader([line], strict=True))
+        return [cell.strip() for cell in next(csv.reader([line], strict=True))]
     except csv.Error as error:
         raise InputError(f"is not CSV: {error}") from None
-    if len(cells) > len(columns):
-        raise InputError(f"has {len(cells)} values; expected {','.join(columns)}")
-    return dict(zip(columns, (cell.strip() for cell in cells), strict=False))
 
 
 def _put_row(table: MachineTable, row: Mapping[str, str], line: int) -> None:
@@ -109,8 +120,14 @@ def _put_row(table: MachineTable, row: Mapping[str, str], line: int) -> None:
     if "*" in machine:
         _put(table.patterns, machine, role, line, "has role")
         return
-    for name in expand(machine) if "[" in machine else [machine]:
+    _put_role(table, expand(machine) if "[" in machine else [machine], role, line)
+
+
+def _put_role(table: MachineTable, names: list[str], role: str, line: int) -> None:
+    for name in names:
         _put(table.role, name, role, line, "has role")
+    if len(table.role) > MAX_HOSTS:
+        raise InputError(f"is the line after which the file has more than {MAX_HOSTS:,} names")
 
 
 def _put(known: dict[str, tuple[str, int]], key: str, value: str, line: int, verb: str) -> None:
@@ -126,12 +143,17 @@ def with_machines(fabric: Fabric, table: MachineTable) -> Fabric:
     """
     machine, role = [""] * fabric.num_nodes, [""] * fabric.num_nodes
     unknown = []
-    for adapter, (name, _) in table.machine.items():
+    for adapter, (name, line) in table.machine.items():
         try:
             node = fabric.find_node(adapter)
         except InputError:
             unknown.append(adapter)
             continue
+        with _in_line(table.file, line):
+            if fabric.node_kind[node] != NodeKind.HOST:
+                raise InputError(f"{adapter} is not the adapter of a host")
+            if machine[node] not in ("", name):
+                raise InputError(f"{adapter} is in machine {name} here and in {machine[node]}, too")
         machine[node] = name
         role[node] = table.adapter_role.get(adapter, ("", 0))[0]
     grouped = replace(fabric, assigned=tuple(zip(machine, role, strict=True)))
