@@ -416,7 +416,7 @@ class _Comparison:
         self.notes += [
             f"rates of {side.assumed_gbps:g} Gb/s in {side.name} not compared: some are assumed"
             for side in (plan, self.found)
-            if side.assumed_gbps in {cable.rate_gbps for cable in side.cables}
+            if any(cable.rate_gbps == side.assumed_gbps for cable in side.cables)
         ]
 
     def _add(
