@@ -160,8 +160,10 @@ def test_gains_are_compared_with_the_spread_of_the_samples() -> None:
 def test_roots_are_written_for_opensm(tmp_path: Path, capsys) -> None:
     words = ("compare", "leaf-spine:leaves=3,spines=2,hosts=2", "--samples", "2")
     path = tmp_path / "roots"
-    assert run(capsys, *words, "--engine", "updn,minhop", "--roots", str(path))[0] == 0
-    assert read_guids(fabric(words[1]), path, kind="root").tolist() == [3, 4]
+    for name in ("updn", "ar_updn"):
+        assert run(capsys, *words, "--engine", f"{name},minhop", "--roots", str(path))[0] == 0
+        assert read_guids(fabric(words[1]), path, kind="root").tolist() == [3, 4]
+        path.unlink()
     status, _, error = run(capsys, *words, "--engine", "minhop", "--roots", str(tmp_path / "none"))
     assert status == 2
     assert "--roots: no compared updn engine fits" in error
@@ -344,7 +346,7 @@ def test_adaptive_routes_are_compared_with_their_static_fallback(capsys) -> None
     assert code == 0
     assert "│ ar_updn         │         1.75 │     1 │" in out
     assert "│ ar_updn, static │            7 │     1 │" in out
-    line = next(line for line in out.splitlines() if line.startswith("ar_updn: flows that"))
+    line = next(line for line in out.splitlines() if line.startswith("ar_updn: adaptive routes"))
     assert "lower under bit-reversal (1.75 instead of 7), the same under shift." in line
     assert line in result.page().answer or "ar_ftree, ar_updn" in result.page().answer
     assert f"ar_updn gets {engines['ar_updn']['ebb']:.1%}, with NVIDIA's subnet manager" in out

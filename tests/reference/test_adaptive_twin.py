@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import adaptive as plain
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routing import route
@@ -183,5 +184,8 @@ def test_tables_of_groups_are_those_of_the_engine_that_made_them() -> None:
         grouped_routes(fabric, given.fallback, tables, number)
     with pytest.raises(InputError, match="do not fit"):
         grouped_routes(fabric, given.fallback, tables[1:], number)
+    levels = replace(given.fallback, sl=np.zeros(len(number), dtype=np.uint8))
+    with pytest.raises(NotApplicable, match="one service level"):
+        grouped_routes(fabric, levels, tables, number)
     tables[1][77] = [1]
     assert "different entries" in grouped_routes(fabric, given.fallback, tables, number).notes[-1]

@@ -488,8 +488,8 @@ def adaptive_gains(result: Comparison) -> list[str]:
         if not outcome.serves or own is None or static is None:
             continue
         text = (
-            f"flows that switches spread get {own.mean:.1%} of the injection rate over random "
-            f"bisections, those on the static fallback {static.mean:.1%}"
+            f"adaptive routes get {own.mean:.1%} of the injection rate over random bisections, "
+            f"their static fallback {static.mean:.1%}"
         )
         kinds: dict[str, list[str]] = {"lower": [], "higher": [], "the same": []}
         for run in result.runs:
@@ -503,9 +503,9 @@ def adaptive_gains(result: Comparison) -> list[str]:
                 kinds[kind].append(f"{run.pattern} ({' instead of '.join(peaks)})")
         listed = [f"{kind} under {', '.join(names)}" for kind, names in kinds.items() if names]
         if own.mean == static.mean and not kinds["lower"] and not kinds["higher"]:
-            text = "flows that switches spread have the figures of the static fallback"
+            text = "adaptive routes have the figures of their static fallback"
         elif listed:
-            text += f"; their largest contention is {', '.join(listed)}"
+            text += f"; the largest contention of adaptive routes is {', '.join(listed)}"
         engines.setdefault(text, []).append(outcome.name)
     return [f"{', '.join(names)}: {text}." for text, names in engines.items()]
 

@@ -103,7 +103,7 @@ def compare_command(
     ] = None,
     roots: Annotated[
         File | None,
-        OUTPUT(help="Write the roots that updn uses, for OpenSM's root_guid_file."),
+        OUTPUT(help="Write the roots that updn or ar_updn uses, for OpenSM's root_guid_file."),
     ] = None,
     timing: Annotated[bool, OUTPUT(help="Print the routing time of each engine.")] = False,
 ) -> int:
@@ -152,10 +152,10 @@ def compare_command(
 
 
 def _root_list(result: Comparison) -> str:
-    """Return the GUIDs of the roots of the first ``updn`` that fits."""
+    """Return the GUIDs of the roots of the first ``updn`` or ``ar_updn`` that fits."""
     fabric = result.fabric
     for outcome in result.outcomes:
-        if outcome.routes is not None and outcome.routes.engine == "updn":
+        if outcome.routes is not None and outcome.routes.engine in ("updn", "ar_updn"):
             nodes = fabric.graph.row_node[roots_taken(fabric, outcome)]
             return guid_list(fabric, nodes, kind="root")
     raise InputError("--roots: no compared updn engine fits this fabric")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.routes.candidates import CandidateRoutes
 from weft.routing.routes.tables import TableRoutes
@@ -102,8 +102,12 @@ def grouped_routes(
     InputError
         If a LID has a group that its switch does not have, or a group has a port that its switch
         does not have.
+    NotApplicable
+        If the tables have several service levels.
     """
     graph = fabric.graph
+    if static.sl.ndim:
+        raise NotApplicable("candidates have one service level, and these tables have several")
     shape = (fabric.num_destinations << static.lmc, graph.num_rows)
     static.check(fabric)
     if group_of.shape != shape or len(groups) != graph.num_rows:
