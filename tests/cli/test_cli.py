@@ -349,6 +349,7 @@ def test_adaptive_routes_are_compared_with_their_static_fallback(capsys) -> None
     line = next(line for line in out.splitlines() if line.startswith("ar_updn: adaptive routes"))
     assert "lower under bit-reversal (1.75 instead of 7), the same under shift." in line
     assert line in result.page().answer or "ar_ftree, ar_updn" in result.page().answer
+    assert "ar_updn: in NVIDIA's subnet manager: routing_engine ar_updn" in out
     assert f"ar_updn gets {engines['ar_updn']['ebb']:.1%}, with NVIDIA's subnet manager" in out
 
 

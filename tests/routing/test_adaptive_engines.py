@@ -124,6 +124,28 @@ def test_a_fallback_of_another_fabric_is_refused() -> None:
         validate(fabric, routes)
 
 
+def test_a_fallback_that_is_not_valid_is_a_finding() -> None:
+    fabric = build("ring:6")
+    whole = adaptive(fabric, "ar_updn:roots=center")
+    result = validate(fabric, whole)
+    assert result.ok
+    assert result.fallback is not None
+    assert result.fallback.routes is whole.fallback
+    result = validate(fabric, replace(whole, fallback=route(fabric, "minhop")))
+    assert not result.credit_loops
+    assert not result.ok
+    assert not result.ok_where_connected
+    assert result.findings()[0].startswith("static fallback: the routes can deadlock")
+    table = whole.fallback.table.copy()
+    table[0] = whole.fallback.no_path
+    result = validate(fabric, replace(whole, fallback=replace(whole.fallback, table=table)))
+    assert result.findings()[0].startswith("static fallback: 5 of 30 host pairs")
+    alone = fabric.without(switches=["s0"])
+    result = validate(alone, adaptive(alone, "ar_updn:roots=center"))
+    assert result.ok_where_connected
+    assert not any("static" in line for line in result.findings())
+
+
 def test_each_engine_has_the_policy_that_its_switches_have() -> None:
     for policies in (packet_policies.names(), flit_policies.names()):
         assert usual_of("ar_updn:roots=center", policies) == "adaptive"

@@ -104,6 +104,9 @@ RUN_COLUMNS = {
 }
 
 
+#: Columns that the page shows as a badge (validity) or in its answer.
+_NOT_ON_PAGE = ("valid", "nvidia_sm", "static_ebb")
+
 #: Columns that do not count when the figures of two engines are compared.
 _NO_FIGURES = (
     "engine", "busiest_link", "routing", "nvidia_sm", "static_ebb", "static_contention",
@@ -131,10 +134,15 @@ class EngineOutcome:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Notes of the routes, and why OpenSM falls back to another engine."""
+        """Notes of the routes, NVIDIA's setting, and why OpenSM falls back to another engine."""
         if self.routes is None:
             return ()
-        return (*self.routes.notes, *(reason for _, reason in self.routes.refusals))
+        theirs = [] if self.routes.settled or not self.nvidia_sm else [self.nvidia_sm]
+        return (
+            *self.routes.notes,
+            *(f"in NVIDIA's subnet manager: routing_engine {name}" for name in theirs),
+            *(reason for _, reason in self.routes.refusals),
+        )
 
     @property
     def serves(self) -> bool:
@@ -321,7 +329,7 @@ class Comparison:
             columns={
                 name: f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
                 for name, column in ENGINE_COLUMNS.items()
-                if name != "valid"
+                if name not in _NOT_ON_PAGE
             },
             engines=tuple(self._verdict(outcome) for outcome in self.outcomes),
             patterns={spec: fit.text for spec, fit in self.pattern_fits.items()},
@@ -339,8 +347,7 @@ class Comparison:
             outcome.summary,
             ok=outcome.validation.ok_where_connected,
             findings=(*outcome.validation.findings(), *outcome.remarks),
-            # The page shows validity as a badge.
-            cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
+            cells={name: cell_text(name, row[name]) for name in row if name not in _NOT_ON_PAGE},
         )
 
 

@@ -72,6 +72,8 @@ class Validation:
     sent_out
         int64: LIDs, as indices in the table, of switches and forwarding hosts that send packets for
         these LIDs out by a port. Packets for a row are only delivered if its own entry is port 0.
+    fallback
+        The result for the static fallback of adaptive routes, which must be valid as well.
     """
 
     fabric: Fabric
@@ -88,6 +90,7 @@ class Validation:
     round_hops: int = 0
     levels_known: bool = True
     sent_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    fallback: Validation | None = None
 
     @property
     def deadlock(self) -> Literal["no", "may", "can"]:
@@ -99,13 +102,15 @@ class Validation:
     @property
     def ok(self) -> bool:
         """Whether every pair of hosts has a path, and there are no forwarding or credit loops."""
-        return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
+        static = self.fallback is None or self.fallback.ok
+        return static and not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
 
     @property
     def ok_where_connected(self) -> bool:
         """Whether the routes are `ok`, apart from pairs of hosts that no cables connect."""
         unrouted = self.num_unrouted_pairs - self.num_disconnected_pairs
-        return not (unrouted or self.num_loops or self.credit_loops)
+        static = self.fallback is None or self.fallback.ok_where_connected
+        return static and not (unrouted or self.num_loops or self.credit_loops)
 
     @property
     def minimal_share(self) -> float:
@@ -169,6 +174,8 @@ class Validation:
                 "channels wait for each other, for example "
                 f"{self.credit_loops[0].text(self.fabric)}"
             )
+        if self.fallback is not None and not self.fallback.ok_where_connected:
+            lines += [f"static fallback: {line}" for line in self.fallback.findings()]
         if self.unrouted_rows and not self.num_unrouted_pairs:
             lines.append(
                 f"{self.unrouted_rows} entries of forwarding tables have no path, but no pair of "
@@ -256,8 +263,12 @@ def validate(
     counts = _counts(routes, fabric)
     judged = routes if levels_known else routes.on_one_lane()
     cycles, lanes = credit_loops(fabric, judged, management=management)
+    static = routes.fallback if isinstance(routes, CandidateRoutes) else None
     return Validation(
         fabric=fabric, routes=routes, credit_loops=cycles, lanes=lanes, levels_known=levels_known,
+        fallback=None if static is None else validate(
+            fabric, static, management=management, levels_known=levels_known
+        ),
         **counts,
     )  # fmt: skip
 
