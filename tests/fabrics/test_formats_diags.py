@@ -319,6 +319,71 @@ Rt\t1 "R-0000000000300000"\t\t# ""
     )
 
 
+# -- with other files ------------------------------------------------------------------------------
+
+ADAPTER = """\
+Switch\t4 "S-0000000000001000"\t\t# "leaf" base port 0 lid 1 lmc 0
+[1]\t"H-0000000000003000"[1](3001)\t\t# "n1 HCA-1" lid 3
+[2]\t"H-0000000000003000"[2](3007)\t\t# "n1 HCA-1" lid 4
+Ca\t2 "H-0000000000003000"\t\t# "n1 HCA-1"
+[1](3001) \t"S-0000000000001000"[1]\t\t# lid 3 lmc 0 "leaf" lid 1
+[2](3007) \t"S-0000000000001000"[2]\t\t# lid 4 lmc 0 "leaf" lid 1
+"""
+BY_PORT = """\
+CA     3  1 0x0000000000003001 2x NDR - SW     1  1 0x0000000000001000 ( 'n1 HCA-1' - 'leaf' )
+CA     4  2 0x0000000000003007 1x EDR - SW     1  2 0x0000000000001000 ( 'n1 HCA-1' - 'leaf' )
+SW     1  2 0x0000000000001000 1x EDR - CA     4  2 0x0000000000003007 ( 'leaf' - 'n1 HCA-1' )
+SW     1  1 0x0000000000001000 2x NDR - CA     3  1 0x0000000000003001 ( 'leaf' - 'n1 HCA-1' )
+"""
+BY_LID = """\
+PortInfoRecord dump:
+\t\tEndPortLid..............4
+\t\tPortNum.................2
+\t\tLinkWidthActive:.................1X
+\t\tLinkSpeedExtActive:..............25.78125 Gbps
+PortInfoRecord dump:
+\t\tEndPortLid..............1
+\t\tPortNum.................1
+\t\tLinkWidthActive:.................2X
+\t\tLinkSpeedExtActive:..............106.25 Gbps
+"""
+
+
+@pytest.mark.parametrize("rates", [BY_PORT, BY_LID])
+def test_ports_and_lids_are_those_of_the_nodes_of_another_file(rates: str, tmp_path: Path) -> None:
+    # Alone, the ports of this adapter are two hosts, since their GUIDs do not tell the node.
+    assert read(BY_PORT, tmp_path)[0].num_hosts == 2
+    for files in ((ADAPTER, rates), (rates, ADAPTER)):
+        fabric, said = read(*files[:1], tmp_path, *files[1:])
+        assert not said
+        assert fabric.node_guid.tolist() == [0x1000, 0x3000]
+        assert listed(fabric) == ["leaf[1] -- n1[1] 2xNDR", "leaf[2] -- n1[2] 1xEDR"]
+
+
+def test_contradictions_name_the_node_and_not_the_port(tmp_path: Path) -> None:
+    other = BY_PORT.replace("2x NDR", "4x NDR")
+    _, said = read(ADAPTER.replace("lid 3\n", "lid 3 2xNDR\n"), tmp_path, other)
+    contradictions = [each.items for each in said if "contradiction" in each.kind]
+    assert contradictions == [("leaf[1]: 2xNDR and 4xNDR",)]
+
+
+def test_a_lid_of_two_nodes_tells_neither(tmp_path: Path) -> None:
+    nodes = NODES.replace("Router", "Switch").replace(
+        ' devid 0x1b01 vendid 0x2c9 "gate"', ' "gate" base port 0 lid 12 lmc 0'
+    )
+    links = RECORDS[RECORDS.index("LinkRecord") :].replace(
+        "LID....................1\n", "LID....................12\n"
+    )
+    links = links.replace("LID......................1\n", "LID......................12\n")
+    gate = 'Switch\t4 "S-0000000000200000"\nSwitch\t4 "S-0000000000300000"\n'
+    cable = (
+        gate.replace("\nS", '\n[1]\t"S-0000000000300000"[1]\nS') + '[1]\t"S-0000000000200000"[1]\n'
+    )
+    fabric, said = read(cable, tmp_path, nodes, links)
+    assert fabric.num_cables == 1
+    assert [each.lost for each in said if each.kind == "lost cables"] == [1]
+
+
 # -- captures in a terminal ------------------------------------------------------------------------
 
 TREE = with_lids(build("xgft:2;2,3;1,2;1,2"))

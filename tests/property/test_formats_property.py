@@ -370,6 +370,13 @@ def small_texts() -> list[tuple[str, str]]:
 
 
 SMALL = small_texts()
+
+
+@pytest.mark.parametrize(("name", "text"), SMALL)
+def test_each_file_is_recognised_as_one_format(name: str, text: str) -> None:
+    assert [entry.name for entry in reader if entry.facts["sniff"](text)] == [name]
+
+
 #: Formats of SMALL in which both ends of a cable list it.
 AT_BOTH_ENDS = SMALL[:7]
 
