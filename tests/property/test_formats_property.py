@@ -168,6 +168,39 @@ def test_ibsim_round_trip(fabric: Fabric) -> None:
             assert label == name
 
 
+def by_port_guid(fabric: Fabric) -> dict[frozenset[tuple[int, int]], float]:
+    """Return rates by the ends of cables, port GUID (of switches, node GUID) and port."""
+    node, port = fabric.link_from, fabric.link_from_port
+    guid = np.where(
+        fabric.node_kind[node] == NodeKind.SWITCH,
+        fabric.node_guid[node],
+        fabric.port_guid[fabric.port_offset[node] + port - 1],
+    )
+    ends = list(zip(guid.tolist(), port.tolist(), strict=True))
+    cables = [frozenset(ends[at : at + 2]) for at in range(0, len(ends), 2)]
+    return dict(zip(cables, fabric.cable_rate_code.tolist(), strict=True))
+
+
+@given(fabrics().filter(lambda fabric: fabric.num_cables > 0))
+def test_what_programs_list_by_port_has_all_cables(fabric: Fabric) -> None:
+    parts = Parts.of(fabric)
+    ends = zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True)
+    owners = [*ends, *((switch, 0) for switch in range(fabric.num_switches))]
+    parts.lid = {owner: (lid, 0) for lid, owner in enumerate(owners, 1)}
+    managed = Fabric.of(parts)
+    for name, text in (
+        ("ibnetdiscover-p", ports_report(managed)),
+        ("iblinkinfo", iblinkinfo(managed)),
+        ("iblinkinfo", iblinkinfo(managed, by_line=True)),
+        ("saquery", saquery(managed)),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FormatWarning)
+            found = outcome(reader[name].function, text)
+        assert isinstance(found, Fabric), f"{name}: {found}"
+        assert by_port_guid(found) == by_port_guid(managed)
+
+
 @given(fabrics())
 def test_written_files_are_recognised(fabric: Fabric) -> None:
     with warnings.catch_warnings():

@@ -98,7 +98,7 @@ def _resolved(rows: list[Row]) -> tuple[list[Row], list[str]]:
     for _, end, _, _ in rows:
         port = -1 if end.type == "Switch" else end.port
         guids[end.lid, end.name, port].add(end.guid)
-    lost = []
+    lost: dict[tuple[_Name, _Name], list[str]] = defaultdict(list)
     for at, (line, end, _, peer) in enumerate(rows):
         if not peer or peer.guid:
             continue
@@ -106,7 +106,21 @@ def _resolved(rows: list[Row]) -> tuple[list[Row], list[str]]:
         unique = len(found) == 1 and peer.lid > 0
         rows[at] = rows[at]._replace(peer=peer._replace(guid=min(found)) if unique else None)
         if not unique:
-            lost.append(
+            lost[_name(end), _name(peer)].append(
                 f"port {end.port} of {end.name} to LID {peer.lid} {peer.name!r} in line {line}"
             )
-    return rows, lost
+    cables: list[str] = []
+    for (near, far), texts in lost.items():  # of a cable, one end or both
+        back = len(lost[far, near]) if (far, near) in lost else 0
+        if near == far:
+            cables += texts[: (len(texts) + 1) // 2]
+        elif (len(texts), near) > (back, far):
+            cables += texts
+    return rows, cables
+
+
+_Name = tuple[int, str, int]
+
+
+def _name(end: End) -> _Name:
+    return end.lid, end.name, end.port
