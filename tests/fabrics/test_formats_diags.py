@@ -361,6 +361,21 @@ def test_ports_and_lids_are_those_of_the_nodes_of_another_file(rates: str, tmp_p
         assert listed(fabric) == ["leaf[1] -- n1[1] 2xNDR", "leaf[2] -- n1[2] 1xEDR"]
 
 
+def test_adapters_of_a_list_of_nodes_have_usual_port_guids(tmp_path: Path) -> None:
+    text = """\
+CA     3  1 0x0000000000003001 2x NDR - CA     4  1 0x0000000000004000 ( 'n1 HCA-1' - 'n2' )
+CA     4  1 0x0000000000004000 2x NDR - CA     3  1 0x0000000000003001 ( 'n2' - 'n1 HCA-1' )
+"""
+    nodes = 'Ca\t: 0x0000000000003000 ports 2 "n1 HCA-1"\nCa\t: 0x0000000000004000 ports 1 "n2"\n'
+    fabric, said = read(text, tmp_path, nodes)
+    assert not said
+    assert fabric.node_guid.tolist() == [0x3000, 0x4000]
+    assert fabric.num_ports.tolist() == [2, 1]
+    other, said = read(text, tmp_path, nodes.replace("n1", "n3"))
+    assert other.node_guid.tolist() == [0x3001, 0x4000]
+    assert [each.items for each in said] == [("n3 HCA-1",)]
+
+
 def test_contradictions_name_the_node_and_not_the_port(tmp_path: Path) -> None:
     other = BY_PORT.replace("2x NDR", "4x NDR")
     _, said = read(ADAPTER.replace("lid 3\n", "lid 3 2xNDR\n"), tmp_path, other)

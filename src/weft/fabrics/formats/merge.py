@@ -105,7 +105,11 @@ def _by_node(nets: Sequence[Netlist]) -> list[Netlist]:
                 _own(owners, doubled, net.nodes[far], port.peer_guid, port.peer_lid)
     for key in doubled:
         del owners[key]
-    return [net if any(net is each for each in sure) else _translated(net, owners) for net in nets]
+    adapters = {n.guid: n for net in sure for n in net.nodes if n.kind != NodeKind.SWITCH}
+    return [
+        net if any(net is each for each in sure) else _translated(net, owners, adapters)
+        for net in nets
+    ]
 
 
 def _own(
@@ -121,17 +125,28 @@ def _own(
             doubled.add(key)
 
 
-def _translated(net: Netlist, owners: Mapping[_Key, NodeRecord]) -> Netlist:
-    """Return the records of a file that names nodes by port or LID, as far as these are known."""
+def _translated(
+    net: Netlist, owners: Mapping[_Key, NodeRecord], adapters: Mapping[int, NodeRecord]
+) -> Netlist:
+    """Return the records of a file that names nodes by port or LID, as far as these are known.
+
+    An adapter of which no file tells port GUIDs has those that are usual, if its name is the same.
+    """
     ports_of: list[list[int]] = [[] for _ in net.nodes]
+    usual: list[list[int]] = [[] for _ in net.nodes]
     for port in net.ports:
         ports_of[port.node].append(port.guid or 0)
+        if port.guid:
+            usual[port.node] += [port.guid - port.port, port.guid]
     new = replace(net, nodes=[], ports=[], _by_id={}, _by_guid={}, known_by="node")
     number = []
-    for node, guids in zip(net.nodes, ports_of, strict=True):
+    for node, guids, likely in zip(net.nodes, ports_of, usual, strict=True):
         keys = [node.lid] if net.known_by == "lid" else [node.guid, *guids]
         found = (owners.get((net.known_by, key)) for key in keys)
-        owner = next((each for each in found if each), node if net.known_by == "port" else None)
+        owner = next((each for each in found if each), None)
+        if owner is None and net.known_by == "port":
+            named = (adapters[guid] for guid in likely if guid in adapters)
+            owner = next((each for each in named if each.description == node.description), node)
         if owner and owner.guid not in new._by_guid:
             lid = node.lid if owner.kind == NodeKind.SWITCH else -1
             new.add_node(
