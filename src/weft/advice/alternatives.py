@@ -17,6 +17,8 @@ from weft.sim.static.effective_bisection import bisection
 
 #: Name of the tables in place among the outcomes of engines.
 IN_PLACE = "the tables in place"
+#: Hosts times random bisections of a large fabric.
+_MOST_FLOWS = 1_000_000
 #: Most alternatives that are named.
 MOST = 3
 #: Options with which an engine of OpenSM fits more fabrics; they need a file.
@@ -77,13 +79,15 @@ def alternatives(
     ]
     names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
     known = [name for name in dict.fromkeys(names) if _is_known(name)]
+    # Each bisection of many hosts is a sample of many flows.
+    samples = min(1000, max(100, _MOST_FLOWS // max(fabric.num_hosts, 1)))
     fallback = tables.fallback if isinstance(tables, CandidateRoutes) else None
     place = EngineOutcome(
         IN_PLACE, "", routes=tables, validation=checked,
-        bisection=bisection(fabric, tables, 1000, 0), opensm_use=opensm_use(fabric, tables),
-        static_bisection=None if fallback is None else bisection(fabric, fallback, 1000, 0),
+        bisection=bisection(fabric, tables, samples, 0), opensm_use=opensm_use(fabric, tables),
+        static_bisection=None if fallback is None else bisection(fabric, fallback, samples, 0),
     )  # fmt: skip
-    result = compare(fabric, known, [], others=(place,))
+    result = compare(fabric, known, [], samples=samples, others=(place,))
     usable = [
         o
         for o in result.outcomes

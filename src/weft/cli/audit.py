@@ -24,10 +24,7 @@ from weft.core.files import write_text
 from weft.core.severity import fails
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import fabric as load_fabric
-from weft.report.comparison_page import write_comparison_page
 from weft.subnet.audit import audit
-from weft.subnet.audit_metrics import metrics_text
-from weft.subnet.audit_page import audit_page
 
 
 def audit_command(
@@ -96,7 +93,12 @@ def audit_command(
     if findings is not None:
         write_table(result.table(), findings)
     if metrics is not None:
+        from weft.subnet.audit_metrics import metrics_text
+
         write_text(metrics, metrics_text(result))
     if report is not None:
+        from weft.report.comparison_page import write_comparison_page
+        from weft.subnet.audit_page import audit_page
+
         write_comparison_page(audit_page(result), report)
     return int(fails((finding.severity for finding in result.findings), fail_on or "error"))
