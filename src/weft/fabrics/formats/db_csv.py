@@ -17,9 +17,8 @@ from weft.core.units import LANE_RATE_GBPS, WIDTHS
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, NodeKind
 from weft.fabrics.formats.format_registry import reader, warn
-from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord, Rate
-from weft.fabrics.formats.records import kind_of, shown
+from weft.fabrics.formats.records import node_record, shown
 
 _SECTION = re.compile(r"(START|END)_([A-Z\d_]+)\s*")
 _MARK = re.compile(r"^START_[A-Z\d_]+[ \t]*\r?$", re.MULTILINE)
@@ -248,23 +247,12 @@ def _node(row: CsvRow) -> NodeRecord:
     guid, kind = row.guid("NodeGUID"), row.number("NodeType")
     if kind not in _TYPES:
         row.fail(f"NodeType is {kind}; expected 1, 2 or 3 (adapter, switch, router)")
-    description = row.text("NodeDesc")
-    vendor, device = row.number("VendorID"), row.number("DeviceID")
-    what = kind_of(_TYPES[kind], description, vendor, device)
-    return NodeRecord(
-        line=row.line,
-        kind=what,
-        ports=row.number("NumPorts"),
-        id=guid_id(what, guid, router=kind == 3),
-        guid=guid,
-        description=description,
-        port_guid=row.guid("PortGUID")
-        if what == NodeKind.SWITCH and row.text("PortGUID")
-        else None,
+    return node_record(
+        row.line, _TYPES[kind], guid, row.text("NodeDesc"), row.number("NumPorts"),
+        port_guid=row.guid("PortGUID") if kind == 2 and row.text("PortGUID") else None,
         system_guid=row.guid("SystemImageGUID") if row.text("SystemImageGUID") else 0,
-        vendor_id=vendor,
-        device_id=device,
-    )
+        vendor_id=row.number("VendorID"), device_id=row.number("DeviceID"),
+    )  # fmt: skip
 
 
 def _add_port(net: Netlist, ports: dict[tuple[int, int], PortRecord], row: CsvRow, at: int) -> None:

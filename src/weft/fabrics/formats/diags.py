@@ -14,9 +14,8 @@ from typing import NamedTuple
 from weft.core.counts import count_text
 from weft.core.words import few
 from weft.fabrics.formats.format_registry import warn
-from weft.fabrics.formats.labels import guid_id
-from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
-from weft.fabrics.formats.records import MAX_LINE, kind_of, lines_of, shown
+from weft.fabrics.formats.netlist import Netlist, PortRecord
+from weft.fabrics.formats.records import MAX_LINE, lines_of, node_record, shown
 from weft.fabrics.formats.session import rejoined
 
 #: Messages of the programs and their libraries on standard error, which is often redirected into
@@ -148,21 +147,11 @@ def port_net(file: str, rate: str, rows: Sequence[Row], lost: Sequence[str] = ()
     for guids in nodes.values():
         guids.sort(key=lambda guid: named[guid][0][1].port)
         ends = [each for guid in guids for each in named[guid]]
-        switch = types[guids[0]] == "Switch"
         name = next((end.name for _, end in ends if end.name), "")
-        kind = kind_of(types[guids[0]], name, 0, 0)
+        most = max(end.port for _, end in ends)
         at |= dict.fromkeys(guids, len(net.nodes))
-        net.add_node(
-            NodeRecord(
-                line=ends[0][0],
-                kind=kind,
-                ports=max(end.port for _, end in ends),
-                id=guid_id(kind, guids[0], router=types[guids[0]] == "Rt"),
-                guid=guids[0],
-                description=name,
-                lid=ends[0][1].lid if switch else -1,
-            )
-        )
+        line, first_end = ends[0]
+        net.add_node(node_record(line, types[guids[0]], guids[0], name, most, lid=first_end.lid))
 
     def adapter_port(end: End, line: int) -> tuple[int, int | None]:
         """Return LID and GUID of the port of an adapter."""

@@ -17,9 +17,8 @@ from weft.core.errors import InputError
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE
 from weft.fabrics.formats.format_registry import reader, warn
-from weft.fabrics.formats.labels import guid_id
-from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord, Rate
-from weft.fabrics.formats.records import kind_of, shown
+from weft.fabrics.formats.netlist import Netlist, PortRecord, Rate
+from weft.fabrics.formats.records import node_record, shown
 from weft.fabrics.formats.subnet_list import SPEEDS
 
 _SWITCH = re.compile(r'"(?P<name>.{0,255})", [^,]{1,40}, 0x(?P<guid>[0-9a-fA-F]{1,16}), LID (\d+)')
@@ -171,11 +170,7 @@ def _add(
     net: Netlist, line: TableLine, kind: str, guid: int, name: str, ports: int = 0, lid: int = -1
 ) -> int:
     """Add a node; `kind`: as in `kind_of`. Return its number."""
-    name = name.strip('"')
-    what = kind_of(kind, name, 0, 0)
-    node = guid_id(what, guid, router=kind == "Rt")
-    lid = lid if kind == "Switch" else -1
-    net.add_node(NodeRecord(line.number, what, ports, node, guid, name, lid))
+    net.add_node(node_record(line.number, kind, guid, name.strip('"'), ports, lid=lid))
     return len(net.nodes) - 1
 
 

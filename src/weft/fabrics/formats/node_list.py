@@ -6,9 +6,8 @@ import re
 
 from weft.fabrics.formats.diags import TYPES, entries, has_line
 from weft.fabrics.formats.format_registry import reader
-from weft.fabrics.formats.labels import guid_id
-from weft.fabrics.formats.netlist import Netlist, NodeRecord
-from weft.fabrics.formats.records import kind_of
+from weft.fabrics.formats.netlist import Netlist
+from weft.fabrics.formats.records import node_record
 
 _START = r"(?:Ca|Switch|Router|\?\?\?)\s*: 0x[0-9a-f]{16} ports \d"
 #: ``Switch : 0x… ports 36 "leaf1" base port 0 lid 2 lmc 0``; ibnetdiscover lists the device instead
@@ -47,20 +46,11 @@ def read(text: str, file: str) -> Netlist:
         text, file, _START, _LINE, "a line of ibswitches or ibhosts for each node"
     ):
         device, vendor = (int(match[name] or "0", 16) for name in ("device", "vendor"))
-        node_type, guid = TYPES[match["type"]], int(match["guid"], 16)
-        kind = kind_of(node_type, match["name"], vendor, device)
         net.add_node(
-            NodeRecord(
-                line=line,
-                kind=kind,
-                ports=int(match["ports"]),
-                id=guid_id(kind, guid, router=node_type == "Rt"),
-                guid=guid,
-                description=match["name"],
-                lid=int(match["lid"] or -1),
-                lmc=int(match["lmc"] or 0),
-                vendor_id=vendor,
-                device_id=device,
+            node_record(
+                line, TYPES[match["type"]], int(match["guid"], 16), match["name"],
+                int(match["ports"]), lid=int(match["lid"] or -1), lmc=int(match["lmc"] or 0),
+                vendor_id=vendor, device_id=device,
             )
-        )
+        )  # fmt: skip
     return net

@@ -21,7 +21,7 @@ from weft.core.units import RATE_NAMES, rate_gbps
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats.format_registry import one_line, warn
 from weft.fabrics.formats.labels import guid_id, is_guid_id
-from weft.fabrics.formats.netlist import MAX_PORTS
+from weft.fabrics.formats.netlist import MAX_PORTS, NodeRecord
 
 #: ``[1](guid) "H-…"[2](guid) w=2 # comment``; with -g also ``[1][ext 9]``.
 PORT = re.compile(
@@ -101,6 +101,25 @@ def kind_of(node_type: str, description: str, vendor_id: int, device_id: int) ->
         0xCF09,
     )
     return NodeKind.AUXILIARY if aggregates and node_type != "Switch" else KINDS[node_type]
+
+
+def node_record(
+    line: int, node_type: str, guid: int, description: str, ports: int = 0, *, lid: int = -1,
+    lmc: int = 0, port_guid: int | None = None, system_guid: int = 0, vendor_id: int = 0,
+    device_id: int = 0,
+) -> NodeRecord:  # fmt: skip
+    """Return the record of a node with the id that ibnetdiscover makes from its GUID.
+
+    `lid`, `port_guid`: of port 0 of a switch; ignored for adapters, whose ports have their own.
+    """
+    kind = kind_of(node_type, description, vendor_id, device_id)
+    if kind != NodeKind.SWITCH:
+        lid, port_guid = -1, None
+    node_id = guid_id(kind, guid, router=node_type == "Rt")
+    return NodeRecord(
+        line, kind, ports, node_id, guid, description, lid, lmc, port_guid, system_guid, vendor_id,
+        device_id,
+    )  # fmt: skip
 
 
 def lines_of(text: str) -> list[str]:

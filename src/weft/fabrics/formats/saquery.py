@@ -10,10 +10,9 @@ from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, NodeKind
 from weft.fabrics.formats.diags import TYPES, entries, has_line, rate_of, warn_absent
 from weft.fabrics.formats.format_registry import reader, warn
-from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.merge import together
 from weft.fabrics.formats.netlist import MAX_LID, MAX_PORTS, Netlist, NodeRecord, PortRecord
-from weft.fabrics.formats.records import kind_of, shown
+from weft.fabrics.formats.records import node_record, shown
 
 #: Kind of record -> fields that it must have.
 _FIELDS = {
@@ -113,25 +112,15 @@ class _Records:
             net.fail(f"unknown type of node {shown(self._fields['node_type'])}", self.line)
         guid, vendor, device = number("node_guid"), number("vendor_id"), number("device_id")
         name = self._fields.get("NodeDescription", "")
-        kind = kind_of(node_type, name, vendor, device)
-        switch = kind == NodeKind.SWITCH
         if guid not in net._by_guid:
             net.add_node(
-                NodeRecord(
-                    line=self.line,
-                    kind=kind,
-                    ports=number("num_ports"),
-                    id=guid_id(kind, guid, router=node_type == "Rt"),
-                    guid=guid,
-                    description=name,
-                    lid=number("lid") if switch else -1,
-                    port_guid=number("port_guid") if switch else None,
-                    system_guid=number("sys_guid"),
-                    vendor_id=vendor,
-                    device_id=device,
+                node_record(
+                    self.line, node_type, guid, name, number("num_ports"), lid=number("lid"),
+                    port_guid=number("port_guid"), system_guid=number("sys_guid"),
+                    vendor_id=vendor, device_id=device,
                 )
-            )
-        if not switch:
+            )  # fmt: skip
+        if node_type != "Switch":
             at, lid = net._by_guid[guid], net.lid(number("lid"), 0, self.line)
             port = number("port_num")
             net.ports.append(PortRecord(self.line, at, port, lid=lid, guid=number("port_guid")))

@@ -14,7 +14,7 @@ from weft.fabrics import DEFAULT_RATE, NodeKind
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
-from weft.fabrics.formats.records import kind_of
+from weft.fabrics.formats.records import node_record
 from weft.fabrics.formats.session import without_session
 
 #: One end of a cable. All numbers are hexadecimal, including the port and the number of ports; the
@@ -139,18 +139,8 @@ def _id(end: tuple[str, ...]) -> str:
 
 
 def _node(end: tuple[str, ...], line: int) -> NodeRecord:
-    vendor, device = int(end[5], 16), int(end[6], 16)
-    switch = end[0] == "SW"
-    return NodeRecord(
-        line=line,
-        kind=kind_of(_TYPE.get(end[0], "Rt"), end[7], vendor, device),
-        ports=int(end[1], 16),
-        id=_id(end),
-        guid=int(end[3], 16),
-        description=end[7],
-        lid=int(end[8], 16) if switch else -1,
-        port_guid=int(end[4], 16) if switch else None,
-        system_guid=int(end[2], 16),
-        vendor_id=vendor,
-        device_id=device,
-    )
+    return node_record(
+        line, _TYPE.get(end[0], "Rt"), int(end[3], 16), end[7], int(end[1], 16),
+        lid=int(end[8], 16), port_guid=int(end[4], 16), system_guid=int(end[2], 16),
+        vendor_id=int(end[5], 16), device_id=int(end[6], 16),
+    )  # fmt: skip
