@@ -169,6 +169,23 @@ def test_groups_that_wait_for_each_other_are_a_deadlock(tmp_path: Path) -> None:
     assert finding.text.startswith("by groups of ports, ")
 
 
+def test_groups_and_static_ports_are_proved_together(tmp_path: Path) -> None:
+    """Two orders of a ring's switches are each free of loops, but not both on one lane."""
+    fabric = assigned(build("ring:6"))
+    static = route(fabric, f"updn:roots={fabric.node_names[3]}")
+    for root, expected in ((3, []), (0, ["may deadlock"])):
+        routes = route(fabric, f"ar_updn:roots={fabric.node_names[root]}")
+        assert isinstance(routes, CandidateRoutes)
+        folder = tmp_path / str(root)
+        folder.mkdir()
+        write_fabric(fabric, folder / "net.ibnetdiscover")
+        (folder / "ibdiagnet2.far").write_text(far(fabric, routes, static))
+        actual = audit([folder])
+        assert not actual.count("error")
+        found = [each.kind for each in actual.findings if "deadlock" in each.kind]
+        assert found == expected
+
+
 def test_the_page_has_the_findings_first(tmp_path: Path) -> None:
     cut = TREE.without(cables=[f"{TREE.node_names[0]}[5]"])
     folder, page = tmp_path / "a", tmp_path / "a.html"

@@ -25,7 +25,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
-from weft.routing.opensm.dumps import load_tables
+from weft.routing.opensm.dumps import DumpTables, load_tables
 from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
 from weft.routing.opensm.osm_log import complaints, last_sweep, version
@@ -296,7 +296,7 @@ class _Auditor:
             judged = self.judge(routes)
             adaptive = loaded.candidates(self.fabric)
             if adaptive is not None:
-                judged = self.judge_groups(adaptive, judged)
+                judged = self.judge_groups(adaptive, judged, loaded)
             self.weigh(routes if adaptive is None else adaptive, judged)
         else:
             self.check_lids({"the fabric": fabric_lids}, seen, spans)
@@ -575,7 +575,9 @@ class _Auditor:
             self.notes.append(f"all {pairs:,} host pairs have a path{free}")
         return judged
 
-    def judge_groups(self, routes: CandidateRoutes, static: Validation) -> Validation:
+    def judge_groups(
+        self, routes: CandidateRoutes, static: Validation, loaded: DumpTables
+    ) -> Validation:
         """Report what is wrong with adaptive routes only, and return their validation.
 
         `static`: validation of the ports that packets take if they may not choose.
@@ -589,8 +591,17 @@ class _Auditor:
             loops = [loop.text(self.fabric) for loop in judged.credit_loops]
             text = f"by groups of ports, {count_text(len(loops), 'set')} of channels wait for each "
             self.wrong("deadlock", f"{text}other, for example {loops[0]}", loops)
-        elif not judged.credit_loops:
-            self.notes.append("adaptive groups of ports are deadlock-free")
+        elif not judged.credit_loops and not static.credit_loops:
+            both = validate(self.fabric, loaded.joined(self.fabric), management=self.management)
+            if both.credit_loops:
+                loops = [loop.text(self.fabric) for loop in both.credit_loops]
+                self.wrong(
+                    "may deadlock",
+                    "groups of ports and static ports have no credit loops apart, but not proved "
+                    f"so on one lane together: {loops[0]}", loops, "warning",
+                )  # fmt: skip
+            else:
+                self.notes.append("adaptive groups of ports are deadlock-free")
         return judged
 
     def weigh(self, routes: Routes, judged: Validation) -> None:

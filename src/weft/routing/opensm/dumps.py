@@ -162,6 +162,28 @@ class DumpTables:
             return None
         return grouped_routes(fabric, self.routes, self.groups, self.group_of)
 
+    def joined(self, fabric: Fabric) -> CandidateRoutes:
+        """Return candidates with the port of the tables in each group.
+
+        Packets that may not choose share lanes with those that do. If these candidates have no
+        credit loop, neither have both together.
+        """
+        assert self.group_of is not None
+        none = np.iinfo(self.routes.table.dtype).max
+        groups, group_of = [], np.full_like(self.group_of, -1)
+        for row, known in enumerate(self.groups):
+            group = self.group_of[:, row].astype(np.int64)
+            code = np.where(group >= 0, group * (none + 1) + self.routes.table[:, row], -1)
+            pairs, number = np.unique(code, return_inverse=True)
+            low = int(pairs[0] < 0)
+            group_of[:, row] = number - low
+            numbers, ports = np.divmod(pairs[low:], none + 1)
+            groups.append({
+                at: sorted({*known[of], *([port] if 0 < port < none else [])})
+                for at, (of, port) in enumerate(zip(numbers.tolist(), ports.tolist(), strict=True))
+            })  # fmt: skip
+        return grouped_routes(fabric, self.routes, groups, group_of)
+
 
 def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> DumpTables:
     """Return the tables of a dump, or of adaptive routing tables, which may have errors.
