@@ -16,7 +16,7 @@ from weft.core.errors import InputError
 from weft.core.units import LANE_RATE_GBPS, WIDTHS
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, NodeKind
-from weft.fabrics.formats.format_registry import reader, warn
+from weft.fabrics.formats.format_registry import reader, warn, warn_of
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord, Rate
 from weft.fabrics.formats.records import node_record, shown
 
@@ -303,13 +303,8 @@ def _add_cable(
 
 
 def _warn(file: str, found: dict[str, CsvSection], strangers: list[str]) -> None:
-    if strangers:
-        warn(
-            file,
-            f"{count_text(len(strangers), 'port')} of nodes that are not in section NODES: "
-            f"{few(strangers)}",
-            kind="unknown nodes", items=tuple(strangers),
-        )  # fmt: skip
+    what = "of nodes that are not in section NODES"
+    warn_of(file, strangers, "port", what, kind="unknown nodes")
     known = {*_COLUMNS, COUNTERS}
     names = [name for name in found if name not in known]
     names += [

@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from weft.core.counts import count_text
-from weft.core.words import few
-from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.format_registry import warn, warn_of
 from weft.fabrics.formats.netlist import Netlist, PortRecord
 from weft.fabrics.formats.records import MAX_LINE, lines_of, node_record, shown
 from weft.fabrics.formats.session import rejoined
@@ -174,27 +173,17 @@ def port_net(file: str, rate: str, rows: Sequence[Row], lost: Sequence[str] = ()
     absent = {at[guid] for guid in named} - {at[guid] for guid in own}
     net.mirror(absent)
     net.whole = not absent and not lost and any(row.peer for row in rows)
-    if absent:
-        warn_absent(net, absent)
-    if lost:
-        warn(
-            file,
-            f"{count_text(len(lost), 'cable')} left out, since the file does not tell the node at "
-            f"the other end: {few(lost)}",
-            kind="lost cables", items=tuple(lost), severity="warning", lost=len(lost),
-        )  # fmt: skip
+    warn_absent(net, absent)
+    what = "left out, since the file does not tell the node at the other end"
+    warn_of(file, lost, "cable", what, kind="lost cables", severity="warning", lost=len(lost))
     return net
 
 
 def warn_absent(net: Netlist, absent: Collection[int]) -> None:
     """Warn of nodes that a file mentions without lines of their own."""
-    names = tuple(net.nodes[node].description or net.nodes[node].id for node in sorted(absent))
-    warn(
-        net.file,
-        f"{count_text(len(names), 'node')} without lines of their own, of which only the cables to "
-        f"other nodes are known: {few(names)}",
-        kind="incomplete", items=names, severity="warning",
-    )  # fmt: skip
+    names = [net.nodes[node].description or net.nodes[node].id for node in sorted(absent)]
+    what = "without lines of their own, of which only the cables to other nodes are known"
+    warn_of(net.file, names, "node", what, kind="incomplete", severity="warning")
 
 
 def _type_of(net: Netlist, named: Sequence[tuple[int, End]]) -> str:

@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
+from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
 from weft.core.severity import Severity
+from weft.core.words import few
 
 #: Readers. Each has the facts `suffixes` (of its files) and `sniff`, which tells whether a text is
 #: in the format.
@@ -80,6 +83,13 @@ class FormatWarning(UserWarning):
 def warn(file: str, message: str, **facts: Any) -> None:
     """Issue a `FormatWarning` about a file; `facts` are further arguments of the warning."""
     warnings.warn(FormatWarning(f"{file}: {message}", **facts), stacklevel=3)
+
+
+def warn_of(file: str, items: Sequence[str], noun: str, what: str, **facts: Any) -> None:
+    """Issue a `FormatWarning` that counts items and names a few of them, if there are any."""
+    if items:
+        message = f"{file}: {count_text(len(items), noun)} {what}: {few(items)}"
+        warnings.warn(FormatWarning(message, items=tuple(items), **facts), stacklevel=3)
 
 
 def one_line(text: str, what: str) -> str:

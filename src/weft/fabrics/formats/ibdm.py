@@ -18,6 +18,7 @@ from weft.fabrics import DEFAULT_RATE, NodeKind
 from weft.fabrics.formats.format_registry import reader, warn
 from weft.fabrics.formats.netlist import MAX_PORTS, Netlist, NodeRecord, PortRecord
 from weft.fabrics.formats.records import MAX_LINE, lines_of, shown
+from weft.fabrics.formats.subnet_list import SPEEDS
 
 #: Adapters among the types of ibdm's own system files.
 _ADAPTERS = frozenset(
@@ -38,10 +39,6 @@ _REMOVED = ("R", "X", "Removed")
 _MAX_LEVELS, _MAX_PARTS = 8, 10_000
 _FIRST_GUID = {NodeKind.HOST: 1 << 20, NodeKind.SWITCH: 1 << 32}
 
-_SPEED = {
-    "2.5": "SDR", "5": "DDR", "10": "QDR", "14": "FDR", "25": "EDR", "50": "HDR", "100": "NDR",
-    "200": "XDR",
-}  # fmt: skip
 _ARROW = r"-(?:(\d{1,2})[xX]-)?(?:([\d.]{1,4})G-)?>"
 _SYSTEM = re.compile(r"\s*([^/\s]+)\s+([^/\s]+)(?:\s+CFG:\s*(.*))?")
 _PORT = re.compile(rf"\s+(\S+)\s+{_ARROW}\s+(\S+)\s+(\S+)\s+(\S+)\s*")
@@ -179,7 +176,7 @@ def _cables(
 def _rate(width: str | None, speed: str | None) -> str:
     """Return a rate of which a half may be unknown; an empty text if all of it is."""
     if width or speed:
-        return f"{width or '?'}{'x' if width else ''}{_SPEED.get(speed, speed) if speed else '???'}"
+        return f"{width or '?'}{'x' if width else ''}{SPEEDS.get(speed, speed) if speed else '???'}"
     return ""
 
 

@@ -10,7 +10,7 @@ from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.fabrics.formats.diags import FATAL, MESSAGE, warn_messages
 from weft.fabrics.formats.format_registry import reader, warn, writer
 from weft.fabrics.formats.labels import is_guid_id
-from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
+from weft.fabrics.formats.netlist import Netlist, PortRecord
 from weft.fabrics.formats.records import (
     GROUPING,
     GUID_KEYS,
@@ -22,8 +22,8 @@ from weft.fabrics.formats.records import (
     PORT_COMMENT,
     RecordWriter,
     is_ibnetdiscover,
-    kind_of,
     lines_of,
+    node_record,
     shown,
 )
 from weft.fabrics.formats.session import rejoined
@@ -161,21 +161,12 @@ class _DiscoveryReader:
             )
         vendor, device = keys.get("vendid", (0,))[0], keys.get("devid", (0,))[0]
         self.net.add_node(
-            NodeRecord(
-                line=number,
-                kind=kind_of(node_type, comment["description"], vendor, device),
-                ports=int(match["ports"]),
-                id=node_id,
-                guid=guid,
-                description=comment["description"],
-                lid=int(comment["lid"] or -1),
-                lmc=int(comment["lmc"] or 0),
-                port_guid=port_guid,
-                system_guid=keys.get("sysimgguid", (0,))[0],
-                vendor_id=vendor,
-                device_id=device,
+            node_record(
+                number, node_type, guid, comment["description"], int(match["ports"]),
+                lid=int(comment["lid"] or -1), lmc=int(comment["lmc"] or 0), port_guid=port_guid,
+                system_guid=keys.get("sysimgguid", (0,))[0], vendor_id=vendor, device_id=device,
             )
-        )
+        )  # fmt: skip
         return True
 
     def take_port(self, number: int, match: re.Match[str]) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
-from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.format_registry import warn, writer
+from weft.fabrics.formats.format_registry import warn, warn_of, writer
 from weft.fabrics.formats.switch_tree import SwitchTree
 
 #: Keys of the labels, leaf switches first, by version of topograph.
@@ -61,12 +59,8 @@ def write(fabric: Fabric, *, keys: Literal["names", "tiers"] = "names") -> str:
                 refused.append(host)
     if not lines:
         raise NotApplicable(f"Kubernetes accepts no name of a host, such as {refused[0]!r}")
-    if refused:
-        warn(
-            fabric.name,
-            f"{count_text(len(refused), 'host')} without labels, whose names Kubernetes does not "
-            f"accept: {few(refused)}",
-        )
+    what = "without labels, whose names Kubernetes does not accept"
+    warn_of(fabric.name, refused, "host", what)
     if deepest > len(_KEYS[keys]):
         warn(fabric.name, f"{deepest - len(_KEYS[keys])} of {deepest} tiers have no label")
     return "\n".join(["#!/bin/sh", *lines, ""])

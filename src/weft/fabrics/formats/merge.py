@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.severity import Severity
 from weft.core.units import RATE_NAMES, WIDTHS
-from weft.core.words import few
 from weft.fabrics import NodeKind
-from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.format_registry import warn_of
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
 
@@ -168,12 +166,11 @@ def _translated(
             )  # fmt: skip
     if lost:
         new.whole = False
-        cables = tuple(dict.fromkeys(lost))
-        warn(
-            net.file,
-            f"{count_text(len(cables), 'cable')} left out, of LIDs that are not those of one node "
-            f"in another file: {few(cables)}",
-            kind="lost cables", items=cables, severity="warning", lost=len(cables),
+        cables = list(dict.fromkeys(lost))
+        what = "left out, of LIDs that are not those of one node in another file"
+        warn_of(
+            net.file, cables, "cable", what, kind="lost cables", severity="warning",
+            lost=len(cables),
         )  # fmt: skip
     return new
 
@@ -210,15 +207,13 @@ class _Merger:
             self._add_port(slot, port, topology)
         lost = self._add_cables(cables, topology, net)
         for kind, items in self.said.items():
-            if items:
-                severity, what = _KINDS[kind]
-                warn(
-                    net.file,
-                    f"{count_text(len(items), 'contradiction')} to {self.first.file} {what}; "
-                    f"{self.first.file} holds: {few(items)}",
-                    kind=f"contradiction {what}", items=tuple(items), severity=severity,
-                    lost=lost if "cables" in kind else 0,
-                )  # fmt: skip
+            severity, what = _KINDS[kind]
+            warn_of(
+                net.file, items, "contradiction",
+                f"to {self.first.file} {what}; {self.first.file} holds",
+                kind=f"contradiction {what}", severity=severity,
+                lost=lost if "cables" in kind else 0,
+            )  # fmt: skip
 
     def _add_node(self, node: NodeRecord, topology: bool) -> None:
         known = self.nodes.get(node.guid)

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from weft.core.counts import count_text
 from weft.core.errors import InputError
-from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE
-from weft.fabrics.formats.format_registry import reader, warn
+from weft.fabrics.formats.format_registry import reader, warn_of
 from weft.fabrics.formats.netlist import Netlist, PortRecord, Rate
 from weft.fabrics.formats.records import node_record, shown
 from weft.fabrics.formats.subnet_list import SPEEDS
@@ -156,13 +154,8 @@ def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
             )
         )  # fmt: skip
     net.mirror()
-    if lost:
-        warn(
-            file,
-            f"{count_text(len(lost), 'cable')} to ports whose number the file does not tell: "
-            f"{few(lost)}",
-            kind="unknown ports", items=tuple(lost), severity="warning", lost=len(lost),
-        )  # fmt: skip
+    what = "to ports whose number the file does not tell"
+    warn_of(file, lost, "cable", what, kind="unknown ports", severity="warning", lost=len(lost))
     return net
 
 

@@ -21,7 +21,7 @@ from weft.core.errors import InputError
 from weft.core.units import LANE_RATE_GBPS, RATE_NAMES, WIDTHS, parse_rate, rate_code, rate_gbps
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind, Parts
-from weft.fabrics.formats.format_registry import ASSUMED_RATE, warn
+from weft.fabrics.formats.format_registry import ASSUMED_RATE, warn, warn_of
 from weft.fabrics.formats.labels import choose_labels
 from weft.fabrics.parts import cable_latency_ns
 
@@ -353,13 +353,8 @@ class Netlist:
                 f"{self._end(*owner)} (line {line_of[owner]})"
             )
             del lids[end]
-        if doubled:
-            warn(
-                self.file,
-                f"{count_text(len(doubled), 'LID')} of two ports, of which the second is left "
-                f"without a LID: {few(doubled)}",
-                kind="doubled LIDs", items=tuple(doubled), severity="error",
-            )  # fmt: skip
+        what = "of two ports, of which the second is left without a LID"
+        warn_of(self.file, doubled, "LID", what, kind="doubled LIDs", severity="error")
         return lids
 
     def _end(self, node: int, port: int) -> str:

@@ -20,7 +20,7 @@ from weft.core.errors import InputError, NotApplicable, source_name
 from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.format_registry import one_line, warn, writer
+from weft.fabrics.formats.format_registry import one_line, warn, warn_of, writer
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.records import MAX_LINE, lines_of, shown
 from weft.fabrics.formats.session import without_session
@@ -131,10 +131,6 @@ def write(fabric: Fabric) -> str:
         if "#" in label:
             hashed.append(repr(label))
         lines.append(f'{guid:#018x} "{label}"')
-    if hashed:
-        warn(
-            fabric.name,
-            f"{count_text(len(hashed), 'label')} with a #, where infiniband-diags ends a name: "
-            + few(hashed),
-        )
+    what = "with a #, where infiniband-diags ends a name"
+    warn_of(fabric.name, hashed, "label", what)
     return "\n".join([*lines, ""])

@@ -8,13 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError, source_name
 from weft.core.files import read_text, write_text
 from weft.core.registry import Entry
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.format_registry import reader, warn, writer
+from weft.fabrics.formats.format_registry import reader, warn_of, writer
 from weft.fabrics.formats.lldp import Neighbours, joined
 from weft.fabrics.formats.merge import merged
 from weft.fabrics.formats.netlist import Netlist
@@ -52,13 +51,8 @@ def read_file(
         if before == len(found.files):
             holds = f"holds {few(others)}" if others else "has no files"
             raise InputError(f"no file describes a fabric; the folder {holds}", file=each)
-        if others:
-            describes = "describes" if len(others) == 1 else "describe"
-            warn(
-                str(each),
-                f"{count_text(len(others), 'file')} that {describes} no fabric: {few(others)}",
-                kind="other files", items=tuple(others),
-            )  # fmt: skip
+        what = f"that {'describes' if len(others) == 1 else 'describe'} no fabric"
+        warn_of(str(each), others, "file", what, kind="other files")
     return found.fabric()
 
 

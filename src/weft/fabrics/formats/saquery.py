@@ -181,8 +181,7 @@ class _Records:
         absent = self.reached - self.listed
         self.ports.mirror(absent)
         self.ports.whole = bool(self.listed) and not absent
-        if absent:
-            warn_absent(self.ports, absent)
+        warn_absent(self.ports, absent)
         nets = [net for net in (self.nodes, self.ports) if net.nodes]
         if not nets:
             self.nodes.fail("has no records of nodes (NR), ports (PIR) or links (LR)")

@@ -29,7 +29,7 @@ from weft.core.files import read_text
 from weft.core.registry import in_words
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.fabrics.formats.format_registry import warn, writer
+from weft.fabrics.formats.format_registry import warn, warn_of, writer
 from weft.fabrics.formats.hostlist import MAX_HOSTS, compress, expand
 from weft.fabrics.formats.switch_tree import SwitchTree, TreeLine, other_hosts
 
@@ -244,12 +244,8 @@ def _blocks(
             inside.setdefault(upper.name, set()).add(name)
     if not blocks:
         raise NotApplicable("no host computes, by its role")
-    if others:
-        warn(
-            tree.fabric.name,
-            f"{count_text(len(others), 'host')} of other roles than compute are in no block: "
-            + few(sorted(others)),
-        )
+    what = "of other roles than compute are in no block"
+    warn_of(tree.fabric.name, sorted(others), "host", what)
     base = sizes[0] if sizes else min(map(len, blocks.values()))
     small = [name for name, hosts in blocks.items() if len(hosts) < base]
     if small:

@@ -65,10 +65,7 @@ class Dumps:
 
     def files(self) -> list[Path]:
         """Return all files."""
-        own = (
-            self.lfts, self.sl2vl, self.guid2lid, self.subnet, self.policy, self.config,
-            self.adaptive, self.counters,
-        )  # fmt: skip
+        own: list[Path | None] = [getattr(self, kind) for kind in _NAMES]
         return [*(path for path in own if path is not None), *self.logs]
 
 

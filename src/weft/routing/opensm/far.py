@@ -24,10 +24,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.core.counts import count_text
 from weft.core.errors import InputError
-from weft.core.words import few
-from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.format_registry import warn_of
 from weft.fabrics.formats.records import shown
 from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, without_private
 from weft.routing.opensm.ports import MAX_LID
@@ -91,13 +89,8 @@ class _FarParser:
                     f"switch {block.guid:#018x} has no forwarding table; the file may be cut "
                     "short", block.line,
                 )  # fmt: skip
-        if self.several:
-            warn(
-                self.file,
-                f"{count_text(len(self.several), 'group')} with subgroups, whose ports are taken "
-                f"as one group: {few(sorted(self.several))}",
-                kind="subgroups", items=tuple(sorted(self.several)),
-            )  # fmt: skip
+        what = "with subgroups, whose ports are taken as one group"
+        warn_of(self.file, sorted(self.several), "group", what, kind="subgroups")
         return Dump([*without_private(self.blocks, self.file)], self.keys)
 
     def _add_entries(self) -> None:

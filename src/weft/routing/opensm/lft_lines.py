@@ -25,10 +25,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.counts import count_text
 from weft.core.errors import InputError
-from weft.core.words import few
-from weft.fabrics.formats.format_registry import warn
+from weft.fabrics.formats.format_registry import warn, warn_of
 from weft.fabrics.formats.records import shown
 from weft.routing.opensm.ports import MAX_LID
 
@@ -272,14 +270,9 @@ B = TypeVar("B", bound=LftBlock)
 
 def without_private(blocks: list[B], file: str) -> list[B]:
     """Return the tables for all ports; a `FormatWarning` counts the switches that have others."""
-    others = {f"{block.guid:#018x}" for block in blocks if block.private}
-    if others:
-        warn(
-            file,
-            f"{count_text(len(others), 'switch')} with private tables (pLFT) for some ports and "
-            f"lanes, of which only the first was read: {few(sorted(others))}",
-            kind="private tables", items=tuple(sorted(others)), severity="warning",
-        )  # fmt: skip
+    others = sorted({f"{block.guid:#018x}" for block in blocks if block.private})
+    what = "with private tables (pLFT) for some ports and lanes, of which only the first was read"
+    warn_of(file, others, "switch", what, kind="private tables", severity="warning")
     return [block for block in blocks if not block.private]
 
 
