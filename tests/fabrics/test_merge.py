@@ -162,3 +162,47 @@ def test_cables_listed_at_one_end_are_mirrored() -> None:
     read = net.fabric()
     assert read.num_cables == 1
     assert read.lid[0] == 5
+
+
+def test_a_lid_that_is_not_assigned_yet_does_not_contradict_one(tree: Path) -> None:
+    """The first file has LIDs of 0 at both ends of a cable, the second one those of nodes only."""
+    first, second = Netlist("a"), Netlist("b", whole=False)
+    for net, lid in ((first, 0), (second, 7)):
+        nodes_of(net, 1, 11, ports=1)
+        net.nodes[0].lid = lid
+    first.ports.append(PortRecord(2, 0, 1, "n11", 1, (1, 3), peer_lid=0))
+    first.ports.append(PortRecord(3, 1, 1, "n1", 1, (1, 3), lid=0, peer_lid=0))
+    second.ports.append(PortRecord(2, 1, 1, lid=9))
+    assert merged([first, second]).fabric().lid.tolist() == [9, 7]
+
+
+def test_adapters_of_one_name_and_successive_guids_are_kept_apart() -> None:
+    """A list of ports has the GUIDs of ports, which are those of the nodes of such adapters."""
+    nodes = Netlist("nodes", whole=False)
+    nodes_of(nodes, 1, 32, 33)
+    ports = Netlist("ports", known_by="port")
+    nodes_of(ports, 1, 32, 33, ports=2)
+    for net in (nodes, ports):
+        for node in net.nodes[1:]:
+            node.description = "MT4123 ConnectX6   Mellanox Technologies"
+    for at, guid in ((1, 32), (2, 33)):
+        ports.ports.append(PortRecord(2, 0, at, f"n{guid}", 1, (1, 3)))
+        ports.ports.append(PortRecord(3, at, 1, "n1", at, lid=guid, guid=guid))
+    read = merged([nodes, ports]).fabric()
+    assert (read.node_guid.tolist(), read.lid[:2].tolist()) == ([1, 32, 33], [32, 33])
+
+
+def test_the_first_of_two_files_of_names_holds(tree: Path) -> None:
+    """Also of files that are given, and not found in a folder."""
+    guids = fabric(tree).node_guid.tolist()
+    maps = [tree.with_name(name) for name in ("a.map", "b.map")]
+    for path, name in zip(maps, ("one", "two"), strict=True):
+        path.write_text(f'{guids[0]:#x} "{name}"\n{guids[1]:#x} "core"\n')
+    for paths in ([tree.parent], [tree, *maps]):
+        read, said = found(*paths)
+        assert read.node_names[:2] == ("one", "core")
+        assert [(each.kind, each.items) for each in said] == [
+            ("contradiction of names", ("'two' and 'one'",))
+        ]
+    with pytest.raises(InputError, match=r"a\.map: is a node-name-map; expected a file that"):
+        fabric(maps[0])

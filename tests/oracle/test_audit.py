@@ -317,7 +317,7 @@ def test_single_files_are_recognised_by_their_contents(dumped: Path, tmp_path: P
     for given, reason in {
         (tmp_path / "a",): "nothing describes the fabric",
         (tmp_path / "b", tmp_path / "f"): "is of the same kind as",
-        (tmp_path / "g",): "is not a file of OpenSM",
+        (tmp_path / "g",): "is in no format that weft reads",
     }.items():
         with pytest.raises(InputError, match=reason):
             audit(given)

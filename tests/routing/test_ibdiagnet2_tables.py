@@ -367,5 +367,5 @@ def test_files_of_a_folder_are_found_by_their_contents(tree: Fabric, tmp_path: P
     assert (dumps.lfts, dumps.others) == (other, (paths["lfts"],))
     nearer = write(tmp_path, lft_dump(tree, routes), "mine")
     assert find_dumps([tmp_path]).lfts == nearer
-    with pytest.raises(InputError, match="is not a file of OpenSM"):
+    with pytest.raises(InputError, match="is in no format that weft reads"):
         find_dumps([inner / "other.txt"])

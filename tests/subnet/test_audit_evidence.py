@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.ibdiagnet2_files import far
+from tests.ibdiagnet2_files import db_csv, far, section
 from tests.ibdiagnet2_files import with_lids as assigned
 
 from weft.cli import main
+from weft.core.errors import InputError
 from weft.fabrics import Fabric, Parts
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.topology import build
@@ -195,3 +196,115 @@ def test_the_page_has_the_findings_first(tmp_path: Path) -> None:
     assert text.index("missing cable") < text.index('id="fabric"')
     assert "the tables in place" in text
     assert "Not judged: " in text
+
+
+def test_files_of_a_folder_that_are_not_used_are_listed(tmp_path: Path) -> None:
+    """Damaged and compressed files do not end the audit, and a second table is not forgotten."""
+    table = lft_dump(TREE, route(TREE, "minhop"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "core.gz").write_bytes(b"\x1f\x8b no archive")
+    (tmp_path / "a" / "core.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(9))
+    (tmp_path / "a").rename(tmp_path / "more")
+    actual = found(tmp_path / "b", z_fdbs=table, notes_txt="hello\n")
+    assert any("z.fdbs (a dump of forwarding tables)" in each for each in actual.unknown)
+    both = audit([tmp_path / "b", tmp_path / "more"])
+    (text,) = (each for each in both.unknown if each.startswith("4 files, of no known use"))
+    assert "notes.txt (unknown), z.fdbs" in text
+    plan = tmp_path / "plan.csv"
+    plan.write_text("StartDevice,StartPort,EndDevice,EndPort\n")
+    with pytest.raises(InputError, match=r"plan\.csv: is a cable plan; 'weft check'"):
+        audit([tmp_path / "b", plan])
+
+
+def test_hosts_are_cut_off_only_if_no_host_reaches_them(tmp_path: Path) -> None:
+    """Hosts without cables make no other host unreachable, and one lost pair does not."""
+    fabric = TREE.without(cables=[f"{TREE.node_names[leaf]}[1]" for leaf in range(4)])
+    lines = lft_dump(fabric, route(fabric, "updn")).splitlines()
+    other = f"{int(fabric.node_guid[3]):016x}"  # a leaf switch that the host is not at
+    target = fabric.node_names[fabric.host_nodes[1]]
+    start = next(at for at, line in enumerate(lines) if "Unicast lids" in line and other in line)
+    del lines[next(at for at in range(start, len(lines)) if f"'{target}'" in lines[at])]
+    folder = tmp_path / "a"
+    folder.mkdir()
+    write_fabric(fabric, folder / "net.ibnetdiscover")
+    (folder / "opensm-lfts.dump").write_text("\n".join(lines) + "\n")
+    (lost,) = (each for each in audit([folder]).findings if each.kind == "unrouted")
+    assert "unreachable" not in lost.cost
+
+
+def test_the_roots_of_this_machine_are_not_those_of_the_files(tmp_path: Path) -> None:
+    roots = tmp_path / "roots.txt"
+    roots.write_text("0x99\n")
+    actual = found(tmp_path / "a", opensm_conf=f"routing_engine updn\nroot_guid_file {roots}\n")
+    assert kinds(actual) == [("note", "roots")]
+
+
+def test_hosts_of_an_incomplete_list_are_not_said_to_be_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "ports.txt"
+    port = "SW {} {} 0x{:016x} 4x HDR - CA {} 1 0x{:016x} ( 's{}' - 'h{}' )"
+    path.write_text(
+        "\n".join(port.format(sw, at, sw, at + 9 * sw, at + 9 * sw, sw, at)
+                  for sw, count in ((1, 3), (2, 1)) for at in range(1, count + 1)) + "\n"
+    )  # fmt: skip
+    part = audit([path])
+    assert ("warning", "disconnected host") in kinds(part)
+    assert any(each.startswith("whether cables are missing") for each in part.unknown)
+
+
+@pytest.mark.parametrize("form", ["pm", "db_csv"])
+def test_ports_with_errors_are_named_the_worst_first(tmp_path: Path, form: str) -> None:
+    guids = [f"{int(guid):#018x}" for guid in TREE.node_guid]
+    ports = {(0, 1): (3, 0, 2), (1, 5): (70000, 1, 0), (2, 1): (0, 0, 0)}
+    if form == "pm":
+        text = "".join(
+            f"Port={port} Lid=0x0001 GUID={guids[node]} Device=1 Port Name=x\n"
+            f"symbol_error_counter=0x{min(symbol, 0xFFFF):x}\nlink_down_counter={down}\n"
+            f"symbol_error_counter_extended=0x{symbol:x}\nexcesive_buffer_errors={buffer}\n"
+            for (node, port), (symbol, buffer, down) in ports.items()
+        )
+        files = {"ibdiagnet2_pm": text}
+    else:
+        columns = "NodeGUID,PortNumber,SymbolErrorCounter,SymbolErrorCounterExt,"
+        columns += "ExcessiveBufferOverrunErrors,LinkDownedCounter,PortXmitDiscards"
+        rows = [
+            f"{guids[node]},{port},{min(symbol, 0xFFFF)},{symbol},{buffer},{down},9"
+            for (node, port), (symbol, buffer, down) in ports.items()
+        ]
+        counters = section("PM_INFO", columns, rows)
+        files = {"ibdiagnet2_db_csv": db_csv(TREE, counters=counters)}
+    actual = found(tmp_path / "a", **files)
+    errors = next(each for each in actual.findings if each.kind == "cable errors")
+    down = next(each for each in actual.findings if each.kind == "links down")
+    names = TREE.node_names
+    (near,) = np.flatnonzero((TREE.link_from == 1) & (TREE.link_from_port == 5)).tolist()
+    peer = f"{names[TREE.link_to[near]]}[{TREE.link_to_port[near]}]"
+    host = names[TREE.host_nodes[0]]
+    assert errors.items == (
+        f"{names[1]}[5] to {peer}: buffer overruns 1, symbol errors 70,000",
+        f"{names[0]}[1] to {host}[1]: symbol errors 3",
+    )
+    assert down.items == (f"{names[0]}[1] to {host}[1]: link downed 2",)
+    assert (errors.severity, down.severity) == ("warning", "note")
+    assert any("no time of their last reset" in each for each in actual.unknown)
+
+
+def test_counters_that_cannot_be_read_do_not_end_the_audit(tmp_path: Path) -> None:
+    actual = found(tmp_path / "a", ibdiagnet2_pm="Port=1 Lid=0x1 GUID=0x1\nnonsense\n")
+    assert kinds(actual) == []
+    assert any(each.startswith("errors of cables: ") for each in actual.unknown)
+    other = found(
+        tmp_path / "b",
+        ibdiagnet2_pm="Port=1 Lid=0x1 GUID=0x99\nsymbol_error_counter=2\n",
+    )
+    assert kinds(other) == [("warning", "stale")]
+
+
+def test_a_topology_file_of_slurm_is_held_against_the_cables(tmp_path: Path) -> None:
+    write_fabric(TREE, tmp_path / "topology.conf")
+    text = (tmp_path / "topology.conf").read_text()
+    assert kinds(found(tmp_path / "a", topology_conf=text)) == []
+    line = next(each for each in text.splitlines() if "Nodes=" in each)
+    actual = found(tmp_path / "b", topology_conf=text.replace(line + "\n", line + "x\n", 1))
+    assert {each.kind for each in actual.findings} == {"Slurm's topology"}
+    assert "topology.conf" in actual.findings[0].text
+    assert actual.findings[0].items[0].startswith("line ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
@@ -25,6 +25,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
+from weft.routing.opensm.counters import read_counters
 from weft.routing.opensm.dumps import DumpTables, load_tables
 from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
@@ -38,6 +39,7 @@ from weft.routing.structure.torus import find_tori
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.loads import inner_links, relative_loads
+from weft.subnet.cable_errors import cable_errors
 from weft.subnet.evidence import Evidence, find_evidence
 from weft.subnet.finding import FINDING_COLUMNS, Finding, of_faults, of_reading, worst_first
 from weft.subnet.live.verify import cable_faults
@@ -45,6 +47,7 @@ from weft.subnet.manager_checks import (
     doubled_names,
     idle_lmc,
     misplaced_manager,
+    slurm_faults,
     unaligned_lids,
     wrong_roots,
 )
@@ -56,6 +59,8 @@ _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
 UNBALANCED = 0.5
 #: Kinds of errors that other routes can remove.
 _CURED = ("unrouted", "loop", "deadlock", "may deadlock", "fallback")
+#: Kinds of what readers say of files that lack cables.
+_PARTIAL = ("incomplete", "lost cables", "unknown ports")
 #: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
 
@@ -267,7 +272,7 @@ class _Auditor:
 
     def run(self) -> Audit:
         self.findings += of_reading(self.evidence.said)
-        self.findings += of_faults(faults(self.fabric))
+        self.findings += self.faults_of_cables()
         log = ""
         if self.dumps.logs:
             log, unread = read_logs(self.dumps.logs)
@@ -311,6 +316,14 @@ class _Auditor:
             *misplaced_manager(self.fabric, log),
             *wrong_roots(self.fabric, self.settings, self.engine, folders),
             *(idle_lmc(self.fabric, routes) if routes is not None else ()),
+            *self.optional(
+                lambda file: cable_errors(self.fabric, read_counters(file)),
+                self.dumps.counters,
+                "errors of cables",
+            ),
+            *self.optional(
+                lambda file: slurm_faults(self.fabric, file), self.dumps.slurm, "Slurm's topology"
+            ),
         ]
         self.note_missing_evidence()
         return Audit(
@@ -330,9 +343,43 @@ class _Auditor:
             comparison=self.comparison,
         )
 
+    def faults_of_cables(self) -> list[Finding]:
+        """Return the faults of the fabric; if files lack cables, those by absence are warnings."""
+        found = of_faults(faults(self.fabric))
+        if not any(each.kind in _PARTIAL for each in self.evidence.said):
+            return found
+        self.unknown.append(
+            "whether cables are missing and hosts cut off: the files do not list all cables"
+        )
+        return [
+            replace(each, severity="warning")
+            if each.severity == "error" and each.kind in ("missing cable", "disconnected host")
+            else each
+            for each in found
+        ]
+
+    def optional(
+        self, check: Callable[[Path], Iterable[Finding]], file: Path | None, what: str
+    ) -> list[Finding]:
+        """Return the findings about a file without which everything else can be judged."""
+        try:
+            return [] if file is None else list(check(file))
+        except InputError as reason:
+            self.unknown.append(f"{what}: {reason}")
+            return []
+
     def note_missing_evidence(self) -> None:
-        """List what the files that are missing would have shown."""
+        """List what the files that are missing would have shown, and the files without use."""
         fabric = self.fabric
+        if unused := self.evidence.unused:
+            count = count_text(len(unused), "file")
+            kinds = "of no known use, or of a kind that another file has"
+            self.unknown.append(f"{count}, {kinds}: {few(unused)}")
+        if any(each.kind in ("cable errors", "links down") for each in self.findings):
+            self.unknown.append(
+                "rates of errors: counters have no time of their last reset, and the narrow ones "
+                "stop at 15, 255 or 65,535"
+            )
         if not self.evidence.independent:
             self.unknown.append("what the SM does not see: only its own list describes the fabric")
         if not self.dumps.adaptive and self.engine.startswith("ar_"):
@@ -542,8 +589,9 @@ class _Auditor:
             pair = judged.unrouted_connected_pairs[0]
             names = " to ".join(fabric.host_names[int(host)] for host in pair)
             share = f"{unrouted:,} of {pairs:,} host pairs ({unrouted / pairs:.1%})"
-            to = np.bincount(judged.unrouted_connected_pairs[:, 1], minlength=hosts)
-            cut = int((to >= hosts - 1 - judged.num_disconnected_pairs).sum())
+            to = np.bincount(judged.unrouted_pairs[:, 1], minlength=hosts)
+            connected = np.unique(judged.unrouted_connected_pairs[:, 1])
+            cut = int((to[connected] >= hosts - 1).sum())
             cost = f"{count_text(cut, 'host')} unreachable by all others" if cut else ""
             self.wrong("unrouted", f"{share} have no path, for example {names}", cost=cost)
         if judged.num_disconnected_pairs:

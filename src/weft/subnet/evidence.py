@@ -26,6 +26,8 @@ class Evidence:
     independent: bool
     #: What was left out, assumed or repaired, and contradictions between files.
     said: tuple[FormatWarning, ...]
+    #: Files of folders that were not used, and what they are.
+    unused: tuple[str, ...] = ()
 
 
 def find_evidence(
@@ -75,9 +77,12 @@ def find_evidence(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FormatWarning)
         found = Sources(names)
-        own = () if dumps.subnet is None else (dumps.subnet,)
+        own = [dumps.subnet, *(each for each in dumps.files() if other_content(each))]
+        unused: list[str] = []
         for path in described if fabric is None else ():
-            found.take(path, format, without=own)
+            unused += found.take(path, format, without=[each for each in own if each])
+        if fabric is not None:
+            unused = [str(each) for each in dumps.others]
         independent = bool(found.files) or fabric is not None
         if fabric is None:
             if not found.files:
@@ -90,7 +95,7 @@ def find_evidence(
                 found.take(dumps.subnet)
             fabric = found.fabric()
     said = tuple(each.message for each in caught if isinstance(each.message, FormatWarning))
-    return Evidence(fabric, dumps, independent, said)
+    return Evidence(fabric, dumps, independent, said, tuple(unused))
 
 
 def _is_own_list(file: Path) -> bool:

@@ -51,9 +51,17 @@ _KINDS = {
     "subnet manager": ("a job on this machine can delay sweeps", "run the SM on another machine"),
     "LMC": ("", ""),
     "degraded cable": ("", "reseat the cable, then replace it; check both ports"),
+    "cable errors": (
+        "packets are sent again or lost", "clean or replace the cables whose errors still grow"
+    ),
+    "links down": ("", ""),
     "missing cable": ("", "plug in the cable, or enable its ports"),
     "uneven uplinks": ("hosts of these switches share fewer uplinks than others", ""),
     "unbalanced": ("", ""),
+    "Slurm's topology": (
+        "Slurm places jobs by other switches than those of the cables",
+        "compare the file with that of weft convert --to slurm"
+    ),
     "doubled names": ("tools cannot tell these nodes apart", "give a node-name-map"),
 }  # fmt: skip
 _ORDER = {kind: at for at, kind in enumerate(_KINDS)}

@@ -12,9 +12,12 @@ import numpy as np
 from weft.advice.irregular import fabric_levels
 from weft.core.counts import count_text
 from weft.core.files import read_text
+from weft.core.severity import SEVERITIES
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.labels import is_guid_id
+from weft.fabrics.formats.slurm import parse_topologies
+from weft.fabrics.formats.slurm_check import check_topologies
 from weft.routing.opensm.guids import parse_guids
 from weft.routing.opensm.ports import by_port_guid, by_switch_guid
 from weft.routing.routes import TableRoutes
@@ -64,6 +67,16 @@ def idle_lmc(fabric: Fabric, routes: TableRoutes) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def slurm_faults(fabric: Fabric, file: Path) -> Iterator[Finding]:
+    """Yield a finding for each severity of what is wrong with a topology file of Slurm."""
+    found = check_topologies(parse_topologies(read_text(file), str(file)), fabric)
+    for severity in SEVERITIES:
+        items = [f"line {each.line}: {each.text}" for each in found if each.severity == severity]
+        if items:
+            text = f"{file}: {count_text(len(items), severity)}: {few(items)}"
+            yield Finding.of("Slurm's topology", text, severity, items)
+
+
 def misplaced_manager(fabric: Fabric, log: str) -> Iterator[Finding]:
     """Yield a finding if the SM of a log is on a machine that computes, or not in the fabric."""
     bound = _BOUND.findall(log)
@@ -97,7 +110,7 @@ def wrong_roots(
     level = fabric_levels(fabric)
     if named in ("", "(null)"):
         return
-    copies = [folder / Path(named).name for folder in (*folders, Path(named).parent)]
+    copies = [folder / Path(named).name for folder in folders]
     file = next((path for path in copies if path.is_file()), None)
     if file is None:
         yield Finding.of("roots", f"{named} is not among the files, so roots are unknown", "note")
@@ -112,11 +125,11 @@ def wrong_roots(
         return
     roots = {switches[guid] for guid in guids if guid in switches}
     top = set(np.flatnonzero(level == level.max()).tolist())
-    for what, odd in (
-        ("switches of the top level are no root", top - roots),
-        ("roots are below the top level", roots - top),
+    for what, odd, of in (
+        ("switches of the top level are no root", top - roots, top),
+        ("roots are below the top level", roots - top, roots),
     ):
         if odd:
             names = [fabric.node_names[node] for node in sorted(odd)]
-            text = f"{len(odd)} of {len(top)} {what} in {named}: {few(names)}"
+            text = f"{len(odd)} of {len(of)} {what} in {named}: {few(names)}"
             yield Finding.of("roots", text, "warning", names)

@@ -135,7 +135,8 @@ def _translated(
     for port in net.ports:
         ports_of[port.node].append(port.guid or 0)
         if port.guid:
-            usual[port.node] += [port.guid - port.port, port.guid]
+            # Of adapters with one port, the next GUID may be that of the next adapter.
+            usual[port.node] += [port.guid, port.guid - port.port]
     new = replace(net, nodes=[], ports=[], _by_id={}, _by_guid={}, known_by="node")
     number = []
     for node, guids, likely in zip(net.nodes, ports_of, usual, strict=True):
@@ -305,9 +306,18 @@ class _Merger:
         for (guid, number), (far, far_port) in self.peer.items():
             at = net._by_guid[guid]
             port = self.ports.get((guid, number)) or PortRecord(0, at, number)
+            # What a port says of itself holds against what is said at the other end.
+            own = self.ports.get((far, far_port))
+            switch = self.nodes[far].kind == NodeKind.SWITCH
+            lid = self.nodes[far].lid if switch else own.lid if own else -1
+            own_guid = self.nodes[far].port_guid if switch else own.guid if own else None
             net.ports.append(
-                port._replace(node=at, peer=net.nodes[net._by_guid[far]].id, peer_port=far_port)
-            )
+                port._replace(
+                    node=at, peer=net.nodes[net._by_guid[far]].id, peer_port=far_port,
+                    peer_lid=port.peer_lid if lid < 0 else lid,
+                    peer_guid=port.peer_guid if own_guid is None else own_guid,
+                )
+            )  # fmt: skip
         return net
 
 

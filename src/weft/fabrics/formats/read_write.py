@@ -98,7 +98,11 @@ class Sources:
             (None, options or {}) if format is None else reader.parse(format, options or {})
         )
         if str(path) in STANDARD_INPUT or not os.path.isdir(path):
-            self._read(path, named, given)
+            if named is None and os.path.isfile(path) and _only_names(head_of(Path(path))):
+                self._names.append(path)
+                self.files.append(path)
+            else:
+                self._read(path, named, given)
             return []
         others: list[str] = []
         for file in files_of(Path(path)):
@@ -125,10 +129,28 @@ class Sources:
                 file=whole[0].name,
             )
         if not whole and not nets:
-            raise InputError("only names of nodes; expected a file that describes a fabric")
+            raise InputError(
+                "is a node-name-map; expected a file that describes a fabric", file=self._names[0]
+            )
         fabric = whole[0] if whole else merged(nets).fabric()
+        named: dict[int, tuple[str, str]] = {}
         for file in self._names:
-            fabric = with_names(fabric, read_names(file), str(file))
+            names = read_names(file)
+            first = {
+                guid: named.setdefault(guid, (name.text, str(file))) for guid, name in names.items()
+            }
+            differ = [guid for guid in names if names[guid].text != first[guid][0]]
+            if differ:
+                items = [f"{names[guid].text!r} and {first[guid][0]!r}" for guid in differ]
+                holds = first[differ[0]][1]
+                warn(
+                    str(file),
+                    f"{count_text(len(items), 'contradiction')} to {holds} of names; {holds} "
+                    f"holds: {few(items)}",
+                    kind="contradiction of names", items=tuple(items), severity="note",
+                )  # fmt: skip
+                names = {guid: name for guid, name in names.items() if guid not in differ}
+            fabric = with_names(fabric, names, str(file)) if names else fabric
         return fabric
 
 
@@ -166,6 +188,11 @@ def other_content(file: Path) -> str:
         return ""
     known = signature(head)
     return known.name if known else "unknown"
+
+
+def _only_names(head: str) -> bool:
+    """Return whether a file has names, and is in no format of fabrics."""
+    return not any(entry.facts["sniff"](head) for entry in reader) and _is_names(head)
 
 
 def _is_names(head: str) -> bool:

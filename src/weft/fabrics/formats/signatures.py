@@ -33,6 +33,7 @@ SIGNATURES = (
         "a topology file of Slurm, which has neither ports nor rates",
         r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^- topology:",
         _DISCOVER,
+        "slurm",
     ),
     Signature(
         "a platform of SimGrid",

@@ -23,8 +23,7 @@ from weft.routing.opensm.far import FarBlock, parse_far
 from weft.routing.opensm.lft_form import repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
 from weft.routing.opensm.lids import clash_summary
-from weft.routing.opensm.log_files import is_log_name, is_packed, logs_of, read_log
-from weft.routing.opensm.osm_log import is_log
+from weft.routing.opensm.log_files import is_log_name, is_packed_log, logs_of
 from weft.routing.opensm.ports import MAX_LID, by_port_guid, by_switch_guid, destination_name
 from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.routing.routes import CandidateRoutes, TableRoutes
@@ -40,6 +39,7 @@ _NAMES = {
     "config": (CONFIG,),
     "adaptive": ("ibdiagnet2.far",),
     "counters": ("ibdiagnet2.pm", "ibdiagnet2.db_csv"),
+    "slurm": ("topology.conf", "topology.yaml"),
 }
 
 
@@ -60,6 +60,8 @@ class Dumps:
     adaptive: Path | None = None
     #: Port counters, for `weft.routing.opensm.counters`.
     counters: Path | None = None
+    #: A topology file of Slurm.
+    slurm: Path | None = None
     #: Files of folders that are not taken, because a file of their kind was found before.
     others: tuple[Path, ...] = ()
 
@@ -88,7 +90,8 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
             ]
             for _, kind, file in sorted(found):
                 if kind == "log":
-                    logs = logs or (file,)
+                    logs = logs or logs_of(file.parent.iterdir()) or (file,)
+                    others += [] if file in logs else [file]
                 elif files.setdefault(kind, file) != file:
                     others.append(file)
         else:
@@ -115,7 +118,7 @@ def _kind(path: Path) -> str:
     for kind, names in _NAMES.items():
         if path.name in names and path.is_file():
             return kind
-    if path.is_file() and (is_log_name(path) or (is_packed(path) and is_log(read_log(path)))):
+    if path.is_file() and (is_log_name(path) or is_packed_log(path)):
         return "log"
     text = head_of(path)
     if is_subnet_list(text):
@@ -127,9 +130,11 @@ def _kind(path: Path) -> str:
 
 
 def _wrong(path: Path) -> NoReturn:
+    if known := signature(head_of(path)):
+        raise InputError(f"is {known.name}; {known.instead}", file=path)
     raise InputError(
-        "is not a file of OpenSM; expected a dump of tables, lanes, LIDs or cables, a log or a "
-        "configuration",
+        "is in no format that weft reads; expected a fabric, or tables, lanes, LIDs, counters, a "
+        "log or settings of a subnet manager",
         file=path,
     )
 

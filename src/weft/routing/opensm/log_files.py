@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from weft.core.errors import InputError
-from weft.routing.opensm.osm_log import CONFIGURED
+from weft.routing.opensm.osm_log import CONFIGURED, is_log
 
 #: What logrotate appends: a number, a date, or the program that compressed the file.
 _ROTATED = re.compile(
@@ -59,14 +59,18 @@ def logs_of(files: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(kept[key] for key in sorted(kept))
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether a file begins as a compressed file does."""
+def is_packed_log(path: Path) -> bool:
+    """Return whether a file is a log that is compressed; others are only read in part."""
     try:
         with path.open("rb") as stream:
             head = stream.read(8)
-    except OSError:
+        way = next((way for magic, way in _PACKED.items() if head.startswith(magic)), None)
+        if way is None:
+            return False
+        with way(path) as stream:
+            return is_log(stream.read(HEAD_BYTES).decode(errors="replace"))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
         return False
-    return any(head.startswith(magic) for magic in (*_PACKED, _ZSTD))
 
 
 def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
