@@ -140,16 +140,10 @@ class Sources:
                 guid: named.setdefault(guid, (name.text, str(file))) for guid, name in names.items()
             }
             differ = [guid for guid in names if names[guid].text != first[guid][0]]
-            if differ:
-                items = [f"{names[guid].text!r} and {first[guid][0]!r}" for guid in differ]
-                holds = first[differ[0]][1]
-                warn(
-                    str(file),
-                    f"{count_text(len(items), 'contradiction')} to {holds} of names; {holds} "
-                    f"holds: {few(items)}",
-                    kind="contradiction of names", items=tuple(items), severity="note",
-                )  # fmt: skip
-                names = {guid: name for guid, name in names.items() if guid not in differ}
+            items = [f"{names[guid].text!r} and {first[guid][0]!r}" for guid in differ]
+            what = "to the names of files before it, which hold"
+            warn_of(str(file), items, "contradiction", what, kind="contradiction of names")
+            names = {guid: name for guid, name in names.items() if guid not in differ}
             fabric = with_names(fabric, names, str(file)) if names else fabric
         return fabric
 
