@@ -195,7 +195,8 @@ def _is_names(head: str) -> bool:
         names = parse_names(head[: head.rfind("\n") + 1] or head, "")
     except InputError:
         return False
-    return not all(_NUMBERS.fullmatch(name.text) for name in names.values())
+    numbers = all(_NUMBERS.fullmatch(name.text) for name in names.values())
+    return not numbers and signature(head) is None  # such as one line of a dump of lanes
 
 
 def _sniffed(text: str, path: str | Path) -> Entry:
