@@ -77,6 +77,11 @@ SIGNATURES = (
         "port counters of ibdiagnet2 (.pm)", r"^Port=\d+ Lid=\w+ GUID=0x", _AUDITED, "counters"
     ),
     Signature(
+        "output of perfquery, which lists counters",
+        r"^# Port (?:extended )?counters: Lid \d+|^# PortRcvErrorDetails counters: ",
+        _DISCOVER,
+    ),
+    Signature(
         "a list of LIDs of an earlier run (guid2lid)",
         r"\A(?:[ \t]*\n)*0x[0-9a-f]{16} 0x[0-9a-f]{4} 0x[0-9a-f]{4}\s*$",
         _AUDITED,
