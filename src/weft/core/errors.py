@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 #: Names of standard input as a file to read.
@@ -48,6 +50,15 @@ class InputError(WeftError):
     def __str__(self) -> str:
         where = [part for part in (self.file, self.line) if part is not None]
         return ":".join([*map(str, where), f" {self.message}"]) if where else self.message
+
+
+@contextmanager
+def in_file(file: str | Path, line: int | None = None) -> Iterator[None]:
+    """Name the file, and the line, in errors about its contents."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.message, file=file, line=line) from None
 
 
 class NotApplicable(WeftError):

@@ -16,7 +16,6 @@ from weft.core.settings import File, Group, Option, Settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
-from weft.fabrics.formats.machine_table import read_machines, with_machines
 from weft.fabrics.formats.node_name_map import read_names, with_names
 from weft.fabrics.topology import build, check_spec, topology
 
@@ -94,10 +93,11 @@ def fabric(
         raise InputError(f"expected a file or a spec, not {spec_or_path!r}")
     if not isinstance(faults, Faults):
         raise InputError(f"expected Faults, not {faults!r}")
-    table = None if machines is None else read_machines(machines)
     loaded = _read_or_built(spec_or_path, format, names, also)
-    if table is not None:
-        loaded = with_machines(loaded, table)
+    if machines is not None:
+        from weft.fabrics.formats.machine_table import read_machines, with_machines
+
+        loaded = with_machines(loaded, read_machines(machines))
     return loaded if faults == NO_FAULTS else faults.of(loaded)
 
 

@@ -18,7 +18,7 @@ from weft.advice.comparison import Comparison, adaptive_gains
 from weft.advice.faults import faults
 from weft.advice.irregular import fabric_levels
 from weft.core.columns import frame_of_rows
-from weft.core.counts import count_text
+from weft.core.counts import count_text, counted
 from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
@@ -453,8 +453,7 @@ class _Auditor:
         guids = port_guids(fabric).tolist()
         strangers = [f"{guid:#018x}" for guid in sorted(lid.keys() - set(guids))]
         if strangers:
-            number = count_text(len(strangers), "port")
-            text = f"OpenSM discovered {number} not in the fabric: {few(strangers)}"
+            text = f"OpenSM discovered {counted(strangers, 'port', 'not in the fabric')}"
             self.wrong("stale", text, strangers)
         known = np.array([guid in lid for guid in guids])
         # OpenSM discovers all ports that are cabled to a switch that it has discovered.
@@ -469,14 +468,12 @@ class _Auditor:
         unseen = np.unique(beyond[(beyond >= 0) & ~known[beyond]]).tolist()
         if unseen:
             listed = [destination_name(fabric, destination) for destination in unseen]
-            number = count_text(len(unseen), "port")
-            text = f"OpenSM did not discover {number} of the fabric: {few(listed)}"
+            text = f"OpenSM did not discover {counted(listed, 'port', 'of the fabric')}"
             self.wrong("stale", text, listed)
         without = [destination for destination, guid in enumerate(guids) if lid.get(guid) == 0]
         if without:
             listed = [destination_name(fabric, destination) for destination in without]
-            text = f"{count_text(len(without), 'port')} without a LID: {few(listed)}"
-            self.wrong("LIDs", text, listed)
+            self.wrong("LIDs", counted(listed, "port", "without a LID"), listed)
         base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
         fabric = replace(fabric, lid=base)
         if not strangers and not unseen:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from weft.advice.irregular import fabric_levels
-from weft.core.counts import count_text
+from weft.core.counts import count_text, counted
 from weft.core.files import read_text
 from weft.core.severity import SEVERITIES
 from weft.core.words import few
@@ -39,11 +39,8 @@ def doubled_names(fabric: Fabric) -> Iterator[Finding]:
     )
     doubled = [f"{text!r} of {count}" for text, count in sorted(names.items()) if count > 1]
     if doubled:
-        yield Finding.of(
-            "doubled names",
-            f"{count_text(len(doubled), 'description')} of several nodes: {few(doubled)}",
-            "note", doubled,
-        )  # fmt: skip
+        text = counted(doubled, "description", "of several nodes")
+        yield Finding.of("doubled names", text, "note", doubled)
 
 
 def unaligned_lids(fabric: Fabric) -> Iterator[Finding]:
@@ -51,7 +48,7 @@ def unaligned_lids(fabric: Fabric) -> Iterator[Finding]:
     wrong = np.flatnonzero((fabric.lid > 0) & (fabric.lid % (1 << fabric.lmc.astype(int)) != 0))
     if len(wrong):
         lids = [str(lid) for lid in fabric.lid[wrong]]
-        text = f"{count_text(len(lids), 'base LID')} not aligned to the LMC: {few(lids)}"
+        text = counted(lids, "base LID", "not aligned to the LMC")
         yield Finding.of("LIDs", text, "error", lids)
 
 
@@ -119,8 +116,8 @@ def wrong_roots(
     switches = by_switch_guid(fabric)
     strangers = [f"{guid:#018x}" for guid in guids if guid not in switches]
     if strangers:
-        text = f"{count_text(len(strangers), 'root')} in {named} that the fabric lacks"
-        yield Finding.of("roots", f"{text}: {few(strangers)}", "warning", strangers)
+        text = counted(strangers, "root", f"in {named} that the fabric lacks")
+        yield Finding.of("roots", text, "warning", strangers)
     if level is None:
         return
     roots = {switches[guid] for guid in guids if guid in switches}

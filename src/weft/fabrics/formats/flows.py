@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.fabrics import Fabric
 from weft.fabrics.formats.host_words import host_number
 from weft.fabrics.formats.records import lines_of, shown
@@ -18,12 +18,10 @@ def read_flows(fabric: Fabric, text: str, file: str = "flows") -> NDArray[np.int
         words = line.partition("#")[0].split()
         if not words:
             continue
-        try:
+        with in_file(file, number):
             if len(words) != 2:
                 raise InputError(f"expected SOURCE DESTINATION, not {shown(' '.join(words))}")
             ends.append((host_number(fabric, words[0]), host_number(fabric, words[1])))
-        except InputError as error:
-            raise InputError(error.message, file=file, line=number) from None
     if not ends:
         raise InputError("there are no flows; expected lines SOURCE DESTINATION", file=file)
     return np.array(ends, dtype=np.int64).T

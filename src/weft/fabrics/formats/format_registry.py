@@ -22,11 +22,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.counts import count_text
+from weft.core.counts import counted
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
 from weft.core.severity import Severity
-from weft.core.words import few
 
 #: Readers. Each has the facts `suffixes` (of its files) and `sniff`, which tells whether a text is
 #: in the format.
@@ -88,7 +87,7 @@ def warn(file: str, message: str, **facts: Any) -> None:
 def warn_of(file: str, items: Sequence[str], noun: str, what: str, **facts: Any) -> None:
     """Issue a `FormatWarning` that counts items and names a few of them, if there are any."""
     if items:
-        message = f"{file}: {count_text(len(items), noun)} {what}: {few(items)}"
+        message = f"{file}: {counted(items, noun, what)}"
         warnings.warn(FormatWarning(message, items=tuple(items), **facts), stacklevel=3)
 
 

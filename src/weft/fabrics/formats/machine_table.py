@@ -11,11 +11,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.core.files import read_text
 from weft.core.registry import wrong_name
 from weft.core.words import few
@@ -55,7 +54,7 @@ def read_machines(path: str | Path) -> MachineTable:
         for number, line in enumerate(text.splitlines(), 1):
             nodes = _NODE_NAME.match(line)
             if nodes and nodes[1].upper() != "DEFAULT":
-                with _in_line(table.file, number):
+                with in_file(table.file, number):
                     _put_role(table, expand(nodes[1]), "compute", number)
         return table
     lines = [
@@ -67,7 +66,7 @@ def read_machines(path: str | Path) -> MachineTable:
         raise InputError("has only comments; expected machine,adapter,role", file=path)
     columns: list[str] = []
     for number, line in lines:
-        with _in_line(table.file, number):
+        with in_file(table.file, number):
             cells = _cells(line)
             if not columns:
                 columns = _columns(cells)
@@ -76,14 +75,6 @@ def read_machines(path: str | Path) -> MachineTable:
                 raise InputError(f"has {len(cells)} values; expected {','.join(columns)}")
             _put_row(table, dict(zip(columns, cells, strict=False)), number)
     return table
-
-
-@contextmanager
-def _in_line(file: str, line: int) -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise InputError(error.message, file=file, line=line) from None
 
 
 def _columns(cells: list[str]) -> list[str]:
@@ -149,7 +140,7 @@ def with_machines(fabric: Fabric, table: MachineTable) -> Fabric:
         except InputError:
             unknown.append(adapter)
             continue
-        with _in_line(table.file, line):
+        with in_file(table.file, line):
             if fabric.node_kind[node] != NodeKind.HOST:
                 raise InputError(f"{adapter} is not the adapter of a host")
             if machine[node] not in ("", name):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.core.counts import count_text
+from weft.core.counts import count_text, counted
 from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric, LinkKind, NodeKind
@@ -133,6 +133,9 @@ class SwitchTree:
             heights[line.name] = 1 + max((heights[child] for child in line.children), default=0)
         return heights
 
+    def _leave_out(self, names: list[str], noun: str, what: str) -> None:
+        self.left_out += [counted(names, noun, what)] if names else []
+
     def _switch_names(self) -> list[str]:
         fabric = self.fabric
         names = []
@@ -171,12 +174,8 @@ class SwitchTree:
             )
         cabled = np.zeros(fabric.num_nodes, dtype=bool)
         cabled[fabric.link_from[order]] = True
-        uncabled = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
-        if uncabled:
-            self.left_out.append(
-                f"{count_text(len(uncabled), 'host')} without a cable to a switch: "
-                + few([fabric.node_names[node] for node in uncabled])
-            )
+        uncabled = [fabric.node_names[n] for n in fabric.host_nodes.tolist() if not cabled[n]]
+        self._leave_out(uncabled, "host", "without a cable to a switch")
         return under
 
     def _blocks(self) -> list[_Block]:
@@ -195,12 +194,8 @@ class SwitchTree:
             )
         rows = fabric.graph.node_row
         reached = fabric.graph.hops_from(rows[self.leaves])[rows[: fabric.num_switches]] >= 0
-        unconnected = np.flatnonzero(~reached)
-        if len(unconnected):
-            self.left_out.append(
-                f"{count_text(len(unconnected), 'switch')} without a path to a leaf: "
-                + few([self.switch_names[node] for node in unconnected.tolist()])
-            )
+        unconnected = [self.switch_names[node] for node in np.flatnonzero(~reached).tolist()]
+        self._leave_out(unconnected, "switch", "without a path to a leaf")
         blocks: dict[int, _Block] = {}
         single: list[str] = []
         for at in range(2, int(switch.max()) + 1):
@@ -220,10 +215,7 @@ class SwitchTree:
                 names = [self.switch_names[node] for node in group if node not in own]
                 if names:
                     blocks.setdefault(leaves, _Block(leaves, [])).switches += names
-        if single:
-            self.left_out.append(
-                f"{count_text(len(single), 'switch')} above only one leaf: {few(single)}"
-            )
+        self._leave_out(single, "switch", "above only one leaf")
         return self._nested(sorted(blocks.values(), key=lambda block: block.leaves.bit_count()))
 
     def _nested(self, blocks: list[_Block]) -> list[_Block]:
@@ -246,11 +238,7 @@ class SwitchTree:
             for bit in _bits(block.leaves):
                 top_of_bit[bit] = block.switches[0]
             kept.append(block)
-        if dropped:
-            self.left_out.append(
-                f"{count_text(len(dropped), 'switch')} whose leaves overlap in part with "
-                "another's: " + few(dropped)
-            )
+        self._leave_out(dropped, "switch", "whose leaves overlap in part with another's")
         self.tops = list(dict.fromkeys(top_of_bit))
         self.first_leaf = {top: int(self.leaves[top_of_bit.index(top)]) for top in self.tops}
         return kept

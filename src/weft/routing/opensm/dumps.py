@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.counts import count_text
+from weft.core.counts import count_text, counted
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.words import few
@@ -143,6 +143,10 @@ def _wrong(path: Path) -> NoReturn:
 Problem = tuple[str, str, list[str]]
 
 
+def _problem(kind: str, before: str, items: list[str], noun: str, what: str) -> list[Problem]:
+    return [(kind, before + counted(items, noun, what), items)] if items else []
+
+
 @dataclass
 class DumpTables:
     """Tables of a dump, and their errors."""
@@ -202,15 +206,11 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     strangers = [block for block in dump.blocks if block.guid not in switch_of]
     if len(strangers) == len(dump.blocks):
         raise InputError(f"none of its switches is in {fabric.name}", file=path)
-    if strangers:
-        named = [block.name or f"{block.guid:#018x}" for block in strangers]
-        text = f"tables of {count_text(len(strangers), 'switch')} not in the fabric: {few(named)}"
-        problems.append(("stale", text, named))
+    named = [block.name or f"{block.guid:#018x}" for block in strangers]
+    problems += _problem("stale", "tables of ", named, "switch", "not in the fabric")
     destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
-    if unknown:
-        lids = [str(lid) for lid in sorted(unknown)]
-        text = f"entries for {count_text(len(lids), 'LID')} of ports not in the fabric: {few(lids)}"
-        problems.append(("stale", text, lids))
+    lids = [str(lid) for lid in sorted(unknown)]
+    problems += _problem("stale", "entries for ", lids, "LID", "of ports not in the fabric")
     lmc, base = _lids(fabric, destination, lid_of)
     problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
     line_of_key = np.full(len(dump.keys), -1, dtype=np.int64)
@@ -251,9 +251,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     if missing:
         text = f"{len(missing)} of {count_text(fabric.num_switches, 'switch')} without a table"
         problems.append(("no table", f"{text}: {few(missing)}", missing))
-    if dead:
-        text = f"entries send to {count_text(len(dead), 'port')} without a cable: {few(dead)}"
-        problems.append(("dead port", text, dead))
+    problems += _problem("dead port", "entries send to ", dead, "port", "without a cable")
     repeat_own_lids(fabric, table)
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
     if adaptive is None:
@@ -292,14 +290,10 @@ class _Groups:
         self.group_of[rows[rows >= 0], switch] = group[rows >= 0]
 
     def problems(self) -> list[Problem]:
-        found: list[Problem] = []
-        if self.dead:
-            text = f"{count_text(len(self.dead), 'port')} of groups without a cable: "
-            found.append(("dead port", text + few(self.dead), self.dead))
-        if self.missing:
-            text = f"LIDs with {count_text(len(self.missing), 'group')} that have no ports: "
-            found.append(("no group", text + few(self.missing), self.missing))
-        return found
+        return [
+            *_problem("dead port", "", self.dead, "port", "of groups without a cable"),
+            *_problem("no group", "LIDs with ", self.missing, "group", "that have no ports"),
+        ]
 
 
 def _keys(
@@ -363,8 +357,6 @@ def _lid_problems(
     problems: list[Problem] = []
     if shared:
         problems.append(("LIDs", f"in the tables, {clash_summary(shared)}", shared))
-    if len(split):
-        names = [destination_name(fabric, int(port)) for port in split]
-        text = f"{count_text(len(split), 'port')} with different LIDs in different tables"
-        problems.append(("LIDs", f"{text}: {few(names)}", names))
-    return problems
+    names = [destination_name(fabric, int(port)) for port in split]
+    what = "with different LIDs in different tables"
+    return problems + _problem("LIDs", "", names, "port", what)

@@ -33,10 +33,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from weft.core.counts import count_text
+from weft.core.counts import counted
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
-from weft.core.words import few
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats.records import shown
 from weft.routing.opensm.ports import MAX_LID, MAX_LMC, check_lmc, destination_name, port_guids
@@ -80,7 +79,7 @@ def clash_texts(fabric: Fabric, lids: Lids) -> list[str]:
 
 def clash_summary(texts: Sequence[str]) -> str:
     """Return how many LIDs two ports have, and the first of their texts."""
-    return f"{count_text(len(texts), 'LID')} of two ports each: {few(texts)}"
+    return counted(texts, "LID", "of two ports each")
 
 
 def predict_lids(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line
 from weft.fabrics.formats.host_words import host_number, host_word
@@ -83,7 +83,7 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
         plain = line.strip()
         if not plain or plain.startswith("#"):
             continue
-        try:
+        with in_file(file, number):
             begins = _KEY.fullmatch(plain)
             if begins is not None:
                 if head is not None:
@@ -99,8 +99,6 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
                 if first.setdefault(ends, flow) != flow:
                     raise InputError("an earlier flow of these hosts has another path or colour")
                 rows.append(flow)
-        except InputError as error:
-            raise InputError(error.message, file=file, line=number) from None
     if head is not None:
         made.append(_key(network, *head, rows))
     return tuple(made)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.core.files import make_folder, read_text, write_bytes, write_text
 from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import Executor, Limits
@@ -110,10 +110,8 @@ def read_share(folder: Path, number: int, registered: Registered) -> Share:
             whole = False
         if not whole:
             raise InputError("is not a run of weft", file=path, line=at + 2)
-        try:
+        with in_file(path, at + 2):
             tasks.append(Task(registered(function, parameters), parameters, inputs))
-        except InputError as error:
-            raise InputError(error.message, file=path, line=at + 2) from None
     return Share(study, number, tasks, limits, path.parent)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.core.files import read_text
 from weft.fabrics.formats.hostlist import expand
 from weft.workload.placement.placement_registry import MAX_RANKS, PlacementRequest, placement
@@ -84,7 +84,7 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
             continue
         if ranked is None:
             ranked = re.match(r"rank\s", line) is not None
-        try:
+        with in_file(path, number):
             rank, name = _entry(line, ranked, len(line_of))
             if rank in line_of:
                 raise InputError(f"rank {rank} already has a host, in line {line_of[rank]}")
@@ -95,8 +95,6 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
             several = tuple(_hosts(request, name))
             of_name.setdefault(several, []).append(rank)
             placed[rank] = several[0]
-        except InputError as error:
-            raise InputError(error.message, file=path, line=number) from None
         line_of[rank] = number
     for adapters, ranks in of_name.items():
         for turn, rank in enumerate(sorted(ranks)):

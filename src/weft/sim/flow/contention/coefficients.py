@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.core.arguments import finite_number
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.core.files import parse_toml, read_text, write_text
 from weft.core.registry import wrong_name
 from weft.kernels.flow.contention_steps import Coefficients
@@ -161,10 +161,8 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
         if alpha <= 0:
             raise InputError(f"{_BANDWIDTH} must be above 0, not {alpha}", file=path)
     values = _table(entries, "coefficients", _NAMES, path)
-    try:
+    with in_file(path):
         model = PenaltyModel(**values)
-    except InputError as error:
-        raise InputError(error.message, file=path) from None
     return NetworkCoefficients(
         model, alpha, _table(entries, "uncertainty", (_BANDWIDTH, *_NAMES), path)
     )
