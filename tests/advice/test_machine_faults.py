@@ -69,7 +69,7 @@ def test_random_wirings_are_not_rail_optimised() -> None:
 def test_an_absent_leaf_switch_is_one_finding() -> None:
     fabric = rail_fabric(absent=((1, 2),))
     assert texts(fabric, "absent leaf switch") == [
-        "4 machines (gpu[04-07]) have no mlx5_2: all that are at leaf1-[0-1,3]"
+        "4 machines (gpu[04-07]) have no mlx5_2: all machines at leaf1-[0-1,3]"
     ]
     assert not texts(fabric, "missing adapter")
     assert row(fabric) == "8 machines of 4 adapters, rail-optimised, 4 rails"

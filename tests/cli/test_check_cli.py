@@ -322,6 +322,17 @@ def test_two_readings_are_compared_by_guid(compared) -> None:
     assert status == 1
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_hosts_of_an_absent_leaf_switch_are_listed_with_it(compared, order: int) -> None:
+    old = fabric_of(CABLES[::order], guid=0x5000_0000_0000_0000)
+    found = fabric_of([each for each in CABLES if "leaf1" not in each[0]], guid=1 << 60)
+    guids = [int(old.node_guid[old.find_node(name)]) for name in found.node_names]
+    _, differences, result = compared(old, replace(found, node_guid=np.array(guids, np.uint64)))
+    assert [each[:3] for each in differences] == [("absent device", "error", "leaf1")]
+    assert differences[0][4].startswith("leaf1 was not found (4 earlier cables: ")
+    assert {row["peer_node"] for row in result["differences"]} == {"h1", "h2", "spine1", "spine2"}
+
+
 def test_names_of_chassis_adapters_and_in_other_case(compared) -> None:
     found = fabric_of(
         [("leaf[1]", "a[5]"), ("leaf[2]", "b[6]"), ("a[30]", "s[1]"), ("b[30]", "s[2]"),

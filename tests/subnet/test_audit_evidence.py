@@ -10,6 +10,7 @@ import pytest
 from tests.ibdiagnet2_files import db_csv, far, section
 from tests.ibdiagnet2_files import with_lids as assigned
 
+from weft.advice.faults import HEADINGS
 from weft.cli import main
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, Parts
@@ -22,6 +23,7 @@ from weft.routing.opensm.ports import port_guids
 from weft.routing.routes import CandidateRoutes
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.subnet.audit import Audit, audit
+from weft.subnet.finding import Finding
 
 TREE = build("xgft:2;4,4;1,2")
 
@@ -38,6 +40,10 @@ def found(folder: Path, fabric: Fabric = TREE, **files: str) -> Audit:
     for name, text in files.items():
         (folder / name.replace("_", ".", 1)).write_text(text)
     return audit([folder])
+
+
+def test_faults_of_the_fabric_say_what_to_do() -> None:
+    assert [kind for kind in HEADINGS if not Finding.of(kind, "").action] == []
 
 
 def kinds(actual: Audit) -> list[tuple[str, str]]:
@@ -196,6 +202,7 @@ def test_the_page_has_the_findings_first(tmp_path: Path) -> None:
     assert text.index("missing cable") < text.index('id="fabric"')
     assert "the tables in place" in text
     assert "Not judged: " in text
+    assert "Facts, and what could not be judged" in text
 
 
 def test_files_of_a_folder_that_are_not_used_are_listed(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
             yield Fault(
                 "absent leaf switch", "error", leaf.machines[0], None, None, None,
                 f"no {leaf.port}", leaf.port,
-                f"{machines} ({host_list(leaf.machines)}) have no {leaf.port}: all that are at "
+                f"{machines} ({host_list(leaf.machines)}) have no {leaf.port}: all machines at "
                 f"{host_list(leaf.leaves)}",
             )  # fmt: skip
         for name, (ours, ports) in kind.lacking.items():

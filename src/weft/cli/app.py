@@ -84,7 +84,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "list": (
         "weft.cli.listing:list_command",
-        "List engines, topologies, patterns, policies, workloads, formats, papers, or explain one.",
+        "List engines, topologies, patterns, policies, readers, writers, papers, or explain one.",
     ),
     "opensm": (
         "weft.cli.opensm:opensm_app",

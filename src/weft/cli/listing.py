@@ -63,7 +63,7 @@ def list_command(
     name: Annotated[str | None, Parameter(help="Entry of the list to explain.")] = None,
     /,
 ) -> int:
-    """List engines, topologies, patterns, policies, workloads, formats, papers, or explain one.
+    """List engines, topologies, patterns, policies, readers, writers, papers, or explain one.
 
     Example: `weft list engines updn`
     """

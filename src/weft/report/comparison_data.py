@@ -128,6 +128,8 @@ class Page:
     runs: tuple[PatternRun, ...]
     #: Notes on the method, such as options and seeds.
     notes: tuple[str, ...] = ()
+    #: Heading of the notes, if it is another one.
+    notes_title: str = ""
     #: The best engine and the reasons; empty if there is none.
     answer: str = ""
     #: The best engine, with which the page opens. If empty, the page opens with the first engine.

@@ -148,7 +148,7 @@ class Audit:
             lines.append(f"{finding.severity} {finding.kind}: {finding.text}")
             costs, do = finding.cost, finding.action
             lines += [f"  {word}: {what}" for word, what in (("costs", costs), ("do", do)) if what]
-        lines += [f"  {note}" for note in self.notes]
+        lines += self.notes
         lines += [f"not judged: {each}" for each in self.unknown]
         return "\n".join(lines)
 

@@ -38,6 +38,7 @@ def audit_page(audit: Audit) -> Page:
         patterns={_PATTERN: "one flow between each two hosts"} if runs else {},
         runs=runs,
         notes=(*audit.notes, *(f"Not judged: {each}." for each in audit.unknown)),
+        notes_title="Facts, and what could not be judged",
         answer=f"{head}.",
         best=IN_PLACE if runs else "",
         faults=findings,

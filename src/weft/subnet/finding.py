@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weft.advice.faults import HEADINGS, Fault
+from weft.advice.faults import Fault
 from weft.core.columns import Column
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
@@ -56,13 +56,28 @@ _KINDS = {
     ),
     "links down": ("", ""),
     "missing cable": ("", "plug in the cable, or enable its ports"),
-    "uneven uplinks": ("hosts of these switches share fewer uplinks than others", ""),
+    "absent leaf switch": (
+        "these machines have a rail less", "check the power and management of that leaf switch"
+    ),
+    "missing adapter": (
+        "these machines have less bandwidth than others", "check the adapters and their cables"
+    ),
+    "swapped adapters": (
+        "traffic within a rail crosses upper switches", "exchange the plugs of these adapters"
+    ),
+    "uneven uplinks": (
+        "hosts of these switches share fewer uplinks than others",
+        "unless intended, add uplinks or enable their ports",
+    ),
     "unbalanced": ("", ""),
     "Slurm's topology": (
         "Slurm places jobs by other switches than those of the cables",
         "compare the file with that of weft convert --to slurm"
     ),
-    "doubled names": ("tools cannot tell these nodes apart", "give a node-name-map"),
+    "doubled names": ("tools cannot tell these nodes apart", "name them in the node-name-map"),
+    "unnamed adapters": (
+        "tools show a GUID or a model", "set their node descriptions, or add them to the map"
+    ),
 }  # fmt: skip
 _ORDER = {kind: at for at, kind in enumerate(_KINDS)}
 
@@ -123,8 +138,7 @@ def of_faults(faults: Sequence[Fault]) -> list[Finding]:
         texts = [fault.text for fault in mine]
         shown = few(list(dict.fromkeys(texts)))
         severity = min((fault.severity for fault in mine), key=SEVERITIES.index)
-        text = f"{HEADINGS.get(kind, kind)} ({len(mine):,}): {shown}"
-        found.append(Finding.of(kind, text, severity, texts, _cost(mine), faults=tuple(mine)))
+        found.append(Finding.of(kind, shown, severity, texts, _cost(mine), faults=tuple(mine)))
     return found
 
 

@@ -222,12 +222,16 @@ class _Comparison:
 
     def _absent_devices(self) -> None:
         cables: dict[int, list[Pair]] = {number: [] for number in self.absent}
+        has_planned = Counter(number for number, _ in self.planned if number in cables)
         for end, there in list(self.planned.items()):
-            if end[0] in cables and end in self.planned:
+            # A cable between two absent devices counts for the one with more cables.
+            more = has_planned[end[0]] >= has_planned[there[0]]
+            if end[0] in cables and more and end in self.planned:
                 cables[end[0]].append((end, there))
                 del self.planned[end], self.planned[there]
         for number, pairs in cables.items():
-            if not pairs and self.plan.is_list:  # its rows are not understood
+            # Its cables count for other devices, or its rows are not understood.
+            if not pairs and (has_planned[number] or self.plan.is_list):
                 continue
             has = count_text(len(pairs), f"{self.was} cable")
             if pairs:

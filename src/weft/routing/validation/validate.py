@@ -178,7 +178,7 @@ class Validation:
             lines += [f"static fallback: {line}" for line in self.fallback.findings()]
         if self.unrouted_rows and not self.num_unrouted_pairs:
             lines.append(
-                f"{self.unrouted_rows} entries of forwarding tables have no path, but no pair of "
+                f"{self.unrouted_rows:,} entries of forwarding tables have no path, but no pair of "
                 "hosts uses them"
             )
         if self.max_detour:
