@@ -39,8 +39,7 @@ def audit_command(
     /,
     *more: Annotated[Path, Parameter(help="More folders or files.")],
     fabric: Annotated[
-        Source | None,
-        FIRST(help="A file or spec of the fabric, instead of those among the paths."),
+        Source | None, FIRST(help="A file or spec of the fabric, instead of those among the paths.")
     ] = None,
     format: Annotated[Format | None, FABRIC(help="Format of the fabric's file.")] = None,
     names: Annotated[File | None, FABRIC(help="A node-name-map with labels.")] = None,
@@ -54,8 +53,7 @@ def audit_command(
         OUTPUT(help="Write the findings, one row for each item, to this .csv or .parquet file."),
     ] = None,
     metrics: Annotated[
-        File | None,
-        OUTPUT(help="Write findings and loads as text that Prometheus reads (.prom)."),
+        File | None, OUTPUT(help="Write findings and loads as text that Prometheus reads (.prom).")
     ] = None,
     report: Annotated[
         File | None,

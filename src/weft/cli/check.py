@@ -15,14 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.advice.plan_check.check import PlanCheck, check
-from weft.cli.common import (
-    NO_OPTIONS,
-    TABLES,
-    FabricArgument,
-    FabricOptions,
-    check_files,
-    console,
-)
+from weft.cli.common import NO_OPTIONS, TABLES, FabricArgument, FabricOptions, check_files, console
 from weft.cli.option_types import FIRST, OUTPUT, File, Pair
 from weft.cli.output import emit
 from weft.core.columns import write_table

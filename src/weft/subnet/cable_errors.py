@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from weft.core.counts import count_text
-from weft.core.words import few
+from weft.core.counts import counted
 from weft.fabrics import Fabric
 from weft.routing.opensm.counters import counted_slots
 from weft.subnet.finding import Finding
@@ -60,12 +59,11 @@ def cable_errors(fabric: Fabric, counters: pl.DataFrame) -> Iterator[Finding]:
         ]
         if items:
             down = kind == "links down"
-            count = count_text(len(items), "port")
-            text = f"{count} {'that went down' if down else 'with errors'}: {few(items)}"
+            text = counted(items, "port", "that went down" if down else "with errors")
             yield Finding.of(kind, text, "note" if down else "warning", items)
     if strangers:
-        text = f"errors of {count_text(len(strangers), 'port')} not in the fabric: "
-        yield Finding.of("stale", text + few(sorted(strangers)), "warning", sorted(strangers))
+        text = f"errors of {counted(sorted(strangers), 'port', 'not in the fabric')}"
+        yield Finding.of("stale", text, "warning", sorted(strangers))
 
 
 def _port(fabric: Fabric, slot: int) -> str:

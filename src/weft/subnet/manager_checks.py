@@ -16,7 +16,7 @@ from weft.core.severity import SEVERITIES
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.labels import is_guid_id
-from weft.fabrics.formats.slurm import parse_topologies
+from weft.fabrics.formats.slurm import read_topologies
 from weft.fabrics.formats.slurm_check import check_topologies
 from weft.routing.opensm.guids import parse_guids
 from weft.routing.opensm.ports import by_port_guid, by_switch_guid
@@ -66,7 +66,7 @@ def idle_lmc(fabric: Fabric, routes: TableRoutes) -> Iterator[Finding]:
 
 def slurm_faults(fabric: Fabric, file: Path) -> Iterator[Finding]:
     """Yield a finding for each severity of what is wrong with a topology file of Slurm."""
-    found = check_topologies(parse_topologies(read_text(file), str(file)), fabric)
+    found = check_topologies(read_topologies(file), fabric)
     for severity in SEVERITIES:
         items = [f"line {each.line}: {each.text}" for each in found if each.severity == severity]
         if items:

@@ -267,10 +267,7 @@ class _Maker:
         for name, ports in used.items():
             known = name in _PORTS
             host = name in _ADAPTERS if known else ports <= 2 and name not in sections
-            self.kinds[name] = (
-                NodeKind.HOST if host else NodeKind.SWITCH,
-                _PORTS.get(name, ports),
-            )
+            self.kinds[name] = (NodeKind.HOST if host else NodeKind.SWITCH, _PORTS.get(name, ports))
             if not known and name not in definitions:
                 self.assumed.append(f"{name} ({'adapter' if host else 'switch'} of {ports} ports)")
 

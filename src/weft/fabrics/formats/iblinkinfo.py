@@ -31,11 +31,7 @@ _ANY_START = rf"{_START}|Switch:? 0x|(?:CA|Router|\?\?): "
 _LINE = re.compile(f"{_HEADING}|{_PORT}", re.ASCII)
 
 
-@reader(
-    "iblinkinfo",
-    suffixes=(".iblinkinfo",),
-    sniff=has_line(_START),
-)
+@reader("iblinkinfo", suffixes=(".iblinkinfo",), sniff=has_line(_START))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Output of ``iblinkinfo``, with or without ``-l``, ``-p`` and ``--switches-only``.
 

@@ -111,11 +111,7 @@ def _by_node(nets: Sequence[Netlist]) -> list[Netlist]:
 
 
 def _own(
-    owners: dict[_Key, NodeRecord],
-    doubled: set[_Key],
-    node: NodeRecord,
-    guid: int | None,
-    lid: int,
+    owners: dict[_Key, NodeRecord], doubled: set[_Key], node: NodeRecord, guid: int | None, lid: int
 ) -> None:
     """Note that a node has a port of this GUID or LID, if there are any."""
     for key in (("port", guid or 0), ("lid", lid)):

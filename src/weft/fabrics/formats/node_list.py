@@ -21,11 +21,7 @@ _LINE = re.compile(
 )
 
 
-@reader(
-    "node-list",
-    suffixes=(".nodes",),
-    sniff=has_line(_START),
-)
+@reader("node-list", suffixes=(".nodes",), sniff=has_line(_START))
 def read(text: str, file: str) -> Netlist:
     """Lists of nodes with their names, as of ``ibswitches``, ``ibhosts`` or ``ibnetdiscover -l``.
 

@@ -21,11 +21,7 @@ _LINE = re.compile(
 )
 
 
-@reader(
-    "ibnetdiscover-p",
-    suffixes=(".ports",),
-    sniff=has_line(_START),
-)
+@reader("ibnetdiscover-p", suffixes=(".ports",), sniff=has_line(_START))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Ports report of ``ibnetdiscover -p``, with LIDs and rates.
 

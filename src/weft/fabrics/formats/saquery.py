@@ -31,11 +31,7 @@ _LINE = re.compile(
 )
 
 
-@reader(
-    "saquery",
-    suffixes=(".saquery",),
-    sniff=has_line(f"(?:{'|'.join(_FIELDS)}) dump:"),
-)
+@reader("saquery", suffixes=(".saquery",), sniff=has_line(f"(?:{'|'.join(_FIELDS)}) dump:"))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Records of ``saquery``: nodes (``NR``), ports (``PIR``) and links (``LR``), in any order.
 

@@ -150,9 +150,7 @@ def grouped_routes(
 
 
 def _numbered(
-    fabric: Fabric,
-    groups: Sequence[Mapping[int, Sequence[int]]],
-    group_of: NDArray[np.integer],
+    fabric: Fabric, groups: Sequence[Mapping[int, Sequence[int]]], group_of: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Return `group_of` with all groups of the fabric numbered on, and their edges in CSR form."""
     graph = fabric.graph
