@@ -35,9 +35,9 @@ def _squeezed(line: str) -> str:
 
 def _sniff(head: str) -> Callable[[str], bool]:
     """Return a function that tells whether a text has a heading of this beginning."""
-    return lambda text: any(
-        _squeezed(line).startswith(head) for line in text[:100_000].split("\n") if ":" in line
-    )
+    spaced = r"[^\S\n]*+".join(["", *map(re.escape, head)])
+    pattern = re.compile(f"^{spaced}", re.MULTILINE | re.IGNORECASE)
+    return lambda text: pattern.search(text, 0, 100_000) is not None
 
 
 @dataclass
