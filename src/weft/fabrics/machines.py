@@ -70,9 +70,8 @@ def first_adapters(
     `parts` [hosts]: from `host_parts`. A table of machines comes first. Otherwise adapters are in
     one machine if they have the same system image GUID and no names of different hosts, or if
     their names are of the same host and different devices (``node1 mlx5_0``, ``node1 mlx5_1``). If
-    a host name occurs twice with the
-    same device, several hosts have this name (``localhost``, for example), and it does not join
-    adapters.
+    a host name occurs twice with the same device, several hosts have this name (``localhost``, for
+    example), and it does not join adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}

@@ -102,10 +102,7 @@ def wrong_roots(
     """
     engine = engine or settings.get("routing_engine", "").split(",")[0].strip()
     named = settings.get("root_guid_file", "(null)")
-    if engine not in _ROOTED:
-        return
-    level = fabric_levels(fabric)
-    if named in ("", "(null)"):
+    if engine not in _ROOTED or named in ("", "(null)"):
         return
     copies = [folder / Path(named).name for folder in folders]
     file = next((path for path in copies if path.is_file()), None)
@@ -118,6 +115,7 @@ def wrong_roots(
     if strangers:
         text = counted(strangers, "root", f"in {named} that the fabric lacks")
         yield Finding.of("roots", text, "warning", strangers)
+    level = fabric_levels(fabric)
     if level is None:
         return
     roots = {switches[guid] for guid in guids if guid in switches}

@@ -383,11 +383,8 @@ class _Comparison:
 
     def _names(self) -> None:
         for at, other in self.matches.pairs.items():
-            old, new, number = (
-                self.plan.devices[at],
-                self.found.devices[other],
-                self.plan_number[at],
-            )
+            old, new = self.plan.devices[at], self.found.devices[other]
+            number = self.plan_number[at]
             if at in self.matches.by_place:
                 text = f"{new.name} has the cables of {old.name}"
                 action = f"check which device it is: {text}"

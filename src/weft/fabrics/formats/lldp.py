@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple, NoReturn
 
-from weft.core.counts import count_text
+from weft.core.counts import counted
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.words import few, natural_key
 from weft.fabrics import DEFAULT_RATE, NodeKind
@@ -362,11 +362,9 @@ def _cables(
         (odd, "to a port that another cable uses", "warning"),
     ):
         if items:
-            warn(
-                net.file,
-                f"left out: {count_text(len(items), 'cable')} {what}: {few(items)}",
-                kind="left out", items=tuple(items), severity=severity, lost=len(items),
-            )  # fmt: skip
+            text = f"left out: {counted(items, 'cable', what)}"
+            facts = {"items": tuple(items), "severity": severity, "lost": len(items)}
+            warn(net.file, text, kind="left out", **facts)
     return ends
 
 
