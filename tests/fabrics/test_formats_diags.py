@@ -16,6 +16,7 @@ from weft.core.errors import InputError
 from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.formats import FormatWarning, read_file, reader
+from weft.fabrics.formats.diags import has_line
 from weft.fabrics.formats.ibnetdiscover import write as write_ibnetdiscover
 from weft.fabrics.topology import build
 
@@ -502,3 +503,10 @@ def test_what_has_several_readings_is_refused(old: str, new: str, tmp_path: Path
     assert old in text
     longest = "#" + " a comment that is longer than any other line" * 4
     assert refused(f"{longest}\n" + text.replace(old, new, 1), tmp_path)
+
+
+def test_a_line_is_recognised_without_the_lines_around_it() -> None:
+    """A pattern that goes on in the next lines takes a quadratic time in many empty ones."""
+    begins = has_line(r"\s*port\s+\d")
+    assert begins("text\n \tport \t1\n")
+    assert not begins("port\n 1\n")
