@@ -109,6 +109,12 @@ def leaves(uplinks, rate_of_last="4xHDR", hosts_at="4xHDR"):
     return builder.fabric()
 
 
+@pytest.mark.parametrize("cable", ["s1-2[3] -- s2-0[3]", "s2-1[4] -- s3-0[2]"])
+def test_the_only_uplink_of_a_switch_is_compared_with_those_of_others(cable):
+    fabric = build("xgft:3;2,3,4;1,1,1").degraded([cable.partition(" ")[0]], "1xHDR")
+    assert irregularities(fabric) == [("degraded cables (1)", f"{cable} at 1xHDR, not 4xHDR")]
+
+
 def test_leaf_switches_with_fewer_or_slower_uplinks_are_named():
     entries = irregularities(leaves([4, 4, 4, 4, 1]))
     assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 1 of 4 uplinks")]

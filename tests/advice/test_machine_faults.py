@@ -87,6 +87,20 @@ def test_an_absent_leaf_switch_is_one_finding() -> None:
     assert row(fabric).startswith("32 machines of 8 adapters")
 
 
+def test_one_adapter_left_is_known_by_the_names_of_other_machines() -> None:
+    wired = {"machines": 16, "adapters": 2, "name": "n{machine:02d}-ib{adapter}"}
+    fabric = rail_fabric(**wired, lacking=((5, 0),))
+    assert texts(fabric, "missing adapter") == ["n05: 1 of 2 adapters, without ib0"]
+    assert fabric.machines["n05"] == [10]
+    fabric = rail_fabric(**wired, absent=((1, 0),))
+    assert texts(fabric, "absent leaf switch") == [
+        "4 machines (n[04-07]) have no ib0: all machines at leaf1-1"
+    ]
+    # Without a machine of several adapters, names keep what follows the host name.
+    fabric = rail_fabric(**wired, lacking=tuple((machine, 0) for machine in range(16)))
+    assert "n05-ib1" in fabric.machines
+
+
 def test_a_machine_with_fewer_adapters_is_named() -> None:
     fabric = rail_fabric(lacking=((3, 1), (6, 0), (6, 3)))
     assert texts(fabric, "missing adapter") == [

@@ -15,7 +15,14 @@ from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.formats import slurm as module
 from weft.fabrics.formats.hostlist import expand
-from weft.fabrics.formats.slurm import parse_topologies, read_topologies, write, write_yaml
+from weft.fabrics.formats.read_write import read_file
+from weft.fabrics.formats.slurm import (
+    is_topologies,
+    parse_topologies,
+    read_topologies,
+    write,
+    write_yaml,
+)
 from weft.fabrics.topology import build
 
 
@@ -103,6 +110,9 @@ def test_no_size_is_made_up_where_pods_differ() -> None:
     maker.connect(tops[[0, 0, 1, 1, 1]], leaves)
     maker.connect(tops[[0, 1]], tops[[2, 2]])
     assert loaded(maker.fabric(), topologies=("block",))["block"]["block_sizes"] == [2]
+    # With one leaf switch of a pod left, consecutive blocks are not those of the other pods.
+    fabric = build("xgft:3;2,2,3;1,2,2").without(switches=["s1-3"])
+    assert loaded(fabric, topologies=("block",))["block"]["block_sizes"] == [2]
 
 
 def test_blocks_below_the_base_size_are_left_out() -> None:
@@ -220,6 +230,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     text = path.read_text().splitlines()
     for switch in tree.tree.switches:
         assert text[switch.line - 1] == f'    - switch: "{switch.name}"'
+    # Keys may be in any order, and then the kind of the file is still known.
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text())))
+    assert path.read_text().startswith("- block:")
+    assert is_topologies(path.read_text())
+    assert [each.nodes for each in read_topologies(path)] == [block.nodes, tree.nodes, []]
+    with pytest.raises(InputError, match="is a topology file of Slurm"):
+        read_file(path)
 
 
 def test_topology_conf_is_read_as_slurm_does() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.diags_files import subnet_list
 from tests.ibdiagnet2_files import db_csv, far, section
 from tests.ibdiagnet2_files import with_lids as assigned
 
@@ -23,6 +24,7 @@ from weft.routing.opensm.ports import port_guids
 from weft.routing.routes import CandidateRoutes
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.subnet.audit import Audit, audit
+from weft.subnet.evidence import find_evidence
 from weft.subnet.finding import Finding
 
 TREE = build("xgft:2;4,4;1,2")
@@ -143,6 +145,18 @@ def test_a_fabric_alone_is_judged_by_its_cables(tmp_path: Path) -> None:
     assert finding.kind == "degraded cable"
     assert finding.cost == "150 Gb/s in each direction"
     assert any(each.startswith("paths, loops") for each in actual.unknown)
+
+
+def test_names_beside_the_managers_own_list_leave_that_list_the_fabric(tmp_path: Path) -> None:
+    own = tmp_path / "opensm-subnet.lst"
+    own.write_text(subnet_list(TREE))
+    names = tmp_path / "names.map"
+    names.write_text(f'0x{int(TREE.node_guid[0]):016x} "core of the hall"\n')
+    for paths in ([own, names], [names, own], [tmp_path]):
+        evidence = find_evidence(paths)
+        assert evidence.fabric.digest == TREE.digest
+        assert evidence.fabric.node_names[0] == "core of the hall"
+        assert not evidence.independent
 
 
 def test_groups_of_adaptive_tables_are_judged_and_weighed(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def faults(fabric: Fabric) -> list[Fault]:
 
     - A host is disconnected if no cables connect it to the largest part of the fabric.
     - A cable is degraded if at least 60 % of the cables of the same use are faster: at its switch,
-      those of adapters of the same model, or those to switches of the same model and level. If its
-      adapter is the only one of its model there, or in a tie, all switches of this model count.
+      those of adapters of the same model, or those to switches of the same model and level. If it
+      is the only one there, or in a tie, those at all switches of this model count.
       Without such cables nothing is said.
     - Peers are switches of one level that share at least half of their upper neighbours. A cable
       is missing if a switch has fewer cables to a neighbour than most of its peers have. If the

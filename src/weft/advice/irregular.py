@@ -30,7 +30,7 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     """Return cables that are slower than most of the same use at each switch, with the usual rate.
 
     Cables of a switch have the same use if they lead to adapters of one model, or to switches of
-    one model and level. An adapter that is the only one of its model at its switch is compared with
+    one model and level. A cable that is the only one of its use at its switch is compared with
     those at all switches of this model, as is a cable in a tie. If more than half of the switches
     have slow cables of one rate, these cables are slower by design (such as those between the
     groups of a dragonfly) and are not reported.
@@ -55,7 +55,7 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     here = _usual(np.column_stack((node, model[far], step)), rate)
     anywhere = _usual(np.column_stack((model[node], model[far], step)), rate)
     alone = here[1] == 1
-    peer = np.where(alone & ~np.tile(between, 2), anywhere[0], here[0])
+    peer = np.where(alone, anywhere[0], here[0])
     # Where no majority at the switch is faster, such as in a tie, all switches decide.
     most_faster = np.maximum(here[2], anywhere[2]) >= AGREE
     slower = ((rate < rate[peer]) & most_faster) | ~is_switch[node]

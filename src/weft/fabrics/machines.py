@@ -27,6 +27,8 @@ _ONE_WORD = re.compile(
     re.ASCII,
 )
 
+_DIGITS = re.compile(r"\d+")
+
 
 def adapter_parts(description: str) -> tuple[str, str] | None:
     """Return host and device of a description such as ``node001 HCA-1``, or None."""
@@ -43,8 +45,9 @@ def host_part(description: str) -> str:
 def host_parts(fabric: FabricArrays) -> list[tuple[str, str] | None]:
     """Return host and device that the label, or else the description, of each host names.
 
-    Names of one word (``node1-ib0``) count if several begin with the same host name, have different
-    devices, and no host has the host name as its label.
+    Names of one word (``node1-ib0``) count if no host has the host name as its label, and several
+    begin with the same host name and have different devices. One name alone counts if other hosts,
+    whose names differ in numbers only, have this device among several.
     """
     found: list[tuple[str, str] | None] = []
     words: dict[str, list[tuple[int, str]]] = {}
@@ -55,11 +58,22 @@ def host_parts(fabric: FabricArrays) -> list[tuple[str, str] | None]:
         if one:
             words.setdefault(one[1], []).append((host, one[2]))
     names = {*fabric.host_names, *(parts[0] for parts in found if parts)}
-    for name, adapters in words.items():
-        if len({device for _, device in adapters}) == len(adapters) > 1 and name not in names:
+    several: set[tuple[str, str]] = set()
+    for name, adapters in sorted(words.items(), key=lambda each: -len(each[1])):
+        devices = {(name_stem(name), device) for _, device in adapters}
+        if name in names or len(devices) < len(adapters):
+            continue
+        if len(adapters) > 1:
+            several |= devices
+        if devices <= several:
             for host, device in adapters:
                 found[host] = (name, device)
     return found
+
+
+def name_stem(name: str) -> str:
+    """Return what is equal in names that differ in numbers only."""
+    return _DIGITS.sub("", name)
 
 
 def first_adapters(

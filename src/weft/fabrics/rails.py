@@ -7,7 +7,6 @@ same leaf switches are one *rail*; a kind is rail-optimised if it has several ra
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from weft.core.words import natural_key
 from weft.fabrics.arrays import LinkKind, NodeKind
 from weft.fabrics.fabric import Fabric
+from weft.fabrics.machines import name_stem
 
 #: Share of the machines of a kind that must agree before another one deviates.
 AGREE = 0.6
@@ -27,7 +27,6 @@ _COMMON = 0.5
 
 #: What is between the device and the number of a port, if adapters have several.
 _PORT = " port "
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def machine_kinds(fabric: Fabric) -> list[MachineKind]:
         return []
     members: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, hosts in fabric.machines.items():
-        members[fabric.roles[hosts[0]], _DIGITS.sub("", name)].append(name)
+        members[fabric.roles[hosts[0]], name_stem(name)].append(name)
     links = _links(fabric)
     kinds = (_kind(fabric, stem, machines, links) for (_, stem), machines in members.items())
     found = [kind for kind in kinds if kind is not None]

@@ -83,9 +83,9 @@ def find_evidence(
             unused += found.take(path, format, without=[each for each in own if each])
         if fabric is not None:
             unused = [str(each) for each in dumps.others]
-        independent = bool(found.files) or fabric is not None
+        independent = found.describe_cables or fabric is not None
         if fabric is None:
-            if not found.files:
+            if not found.describe_cables:
                 if dumps.subnet is None:
                     listed = ", ".join(map(str, paths))
                     raise InputError(

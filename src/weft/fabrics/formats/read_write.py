@@ -68,6 +68,11 @@ class Sources:
         self._read_as: list[Netlist | Neighbours | Fabric] = []
         self._names: list[str | Path] = [] if names is None else [names]
 
+    @property
+    def describe_cables(self) -> bool:
+        """Whether a file other than those of names was read."""
+        return bool(self._read_as)
+
     def _read(
         self, path: str | Path, entry: Entry | None, given: Mapping[str, Any], guess: bool = False
     ) -> None:

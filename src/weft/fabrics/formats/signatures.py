@@ -31,7 +31,7 @@ BOOKSIM = Signature(
 SIGNATURES = (
     Signature(
         "a topology file of Slurm, which has neither ports nor rates",
-        r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^- topology:",
+        r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=|^(?:-| )[ ]*[\"']?topology[\"']?[ \t]*:",
         _DISCOVER,
         "slurm",
     ),

@@ -259,10 +259,15 @@ def _blocks(
         )
     if sizes:
         return blocks, list(sizes)
-    counts: dict[int, set[int]] = {}
+    counts: dict[int, list[int]] = {}
     for upper_name, names in inside.items():
-        counts.setdefault(heights[upper_name], set()).add(len(names))
-    regular = {min(numbers) for numbers in counts.values() if len(numbers) == 1}
+        counts.setdefault(heights[upper_name], []).append(len(names))
+    # Without a line above some block, later ones would not be joined as the switches join them.
+    regular = {
+        numbers[0]
+        for numbers in counts.values()
+        if len(set(numbers)) == 1 and sum(numbers) == len(blocks)
+    }
     multiples = [base * number for number in sorted(regular) if number > 1]
     return blocks, [base, *(size for size in multiples if not size_problem((base, size)))]
 
@@ -321,7 +326,7 @@ def is_topologies(text: str) -> bool:
 
 def is_yaml(text: str) -> bool:
     """Return whether a text is a topology.yaml."""
-    return bool(re.search(r"^- +\"?topology\"?[ \t]*:", text, re.MULTILINE))
+    return bool(re.search(r"^(?:-| )[ ]*[\"']?topology[\"']?[ \t]*:", text, re.MULTILINE))
 
 
 def _conf(text: str, file: str) -> dict[str, Any]:
