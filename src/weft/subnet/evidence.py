@@ -15,6 +15,9 @@ from weft.fabrics.formats.read_write import Sources, head_of, other_content
 from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.routing.opensm.dumps import Dumps, find_dumps
 
+#: Files that OpenSM and its simulator write beside its dumps, of which nothing is to be judged.
+_STATE = {"guid2mkey", "neighbors", "opensm-lid-matrix.dump", "opensm.mcfdbs", "ibsim.log"}
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -94,6 +97,7 @@ def find_evidence(
                     )
                 found.take(dumps.subnet)
             fabric = found.fabric()
+    unused = [each for each in unused if Path(each.partition(" (")[0]).name not in _STATE]
     said = tuple(each.message for each in caught if isinstance(each.message, FormatWarning))
     return Evidence(fabric, dumps, independent, said, tuple(unused))
 
