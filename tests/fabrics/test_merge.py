@@ -97,6 +97,15 @@ def test_a_folder_is_merged_with_its_names(tree: Path) -> None:
     assert [set(each.items) for each in said] == [{"notes.txt (unknown)", "empty (empty)"}]
 
 
+def test_folders_that_are_too_deep_are_named(tree: Path) -> None:
+    deep = tree.parent / "a" / "b" / "c" / "d"
+    deep.mkdir(parents=True)
+    (deep / "more.ibnetdiscover").write_text(tree.read_text())
+    read, said = found(tree.parent)
+    assert read.digest == fabric(tree).digest
+    assert [each.items for each in said] == [(str(deep),)]
+
+
 def test_a_folder_without_a_fabric_says_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "topology.conf").write_text("SwitchName=a Nodes=n[1-4]\n")
     with pytest.raises(InputError, match=r"holds topology\.conf \(a topology file of Slurm"):

@@ -110,7 +110,7 @@ class Sources:
                 self._read(path, named, given)
             return []
         others: list[str] = []
-        for file in files_of(Path(path)):
+        for file in files_of(Path(path), warns=True):
             if file in without:
                 continue
             if what := other_content(file):
@@ -153,15 +153,27 @@ class Sources:
         return fabric
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return the files in a folder and its folders, in order of their names; no hidden ones."""
+def files_of(folder: Path, warns: bool = False) -> list[Path]:
+    """Return the files in a folder and its folders, in order of their names; no hidden ones.
+
+    `warns`: issue a `FormatWarning` about folders that are too deep.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise InputError(f"cannot be read: {error.strerror}", file=error.filename)
+
     found: list[Path] = []
-    for at, folders, names in os.walk(folder):
-        deep = len(Path(at).relative_to(folder).parts) >= _MOST_LEVELS
-        folders[:] = [] if deep else sorted(each for each in folders if each[0] != ".")
+    deep: list[str] = []
+    for at, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(each for each in folders if each[0] != ".")
+        if len(Path(at).relative_to(folder).parts) >= _MOST_LEVELS:
+            deep += [os.path.join(at, each) for each in folders]
+            folders.clear()
         found += [Path(at, name) for name in sorted(names) if name[0] != "."]
         if len(found) > MOST_FILES:
             raise InputError(f"has more than {MOST_FILES:,} files", file=folder)
+    if warns:
+        warn_of(str(folder), deep, "folder", "too deep to be searched", kind="other files")
     return [each for each in found if each.is_file()]
 
 
