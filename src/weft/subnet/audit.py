@@ -392,7 +392,7 @@ class _Auditor:
             )
         if not self.dumps.config:
             self.unknown.append("the settings of the SM: no opensm.conf")
-        if not fabric.lid.any():
+        if not fabric.lid.any() and not self.dumps.guid2lid:
             self.unknown.append("LIDs: no file has them")
         if fabric_levels(fabric) is None and not is_torus(fabric):
             self.unknown.append("missing cables: neither a tree nor a torus, and no plan to check")

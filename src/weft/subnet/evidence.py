@@ -15,8 +15,11 @@ from weft.fabrics.formats.read_write import Sources, head_of, other_content
 from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.routing.opensm.dumps import Dumps, find_dumps
 
-#: Files that OpenSM and its simulator write beside its dumps, of which nothing is to be judged.
-_STATE = {"guid2mkey", "neighbors", "opensm-lid-matrix.dump", "opensm.mcfdbs", "ibsim.log"}
+#: Files beside the dumps of OpenSM, its simulator and `weft opensm export` that tell nothing else.
+_STATE = {
+    "guid2mkey", "neighbors", "opensm-lid-matrix.dump", "opensm.mcfdbs", "opensm.out", "ibsim.log",
+    "README.txt", "weft.json",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
