@@ -295,7 +295,7 @@ def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None
         result = audit([tmp_path / "kept"], fabric=given)
         kinds = {finding.kind for finding in result.findings}
         assert {"unrouted", "dead port"} <= kinds
-        assert ("stale" in kinds) == (given is not None)
+        assert "stale" in kinds  # the net file in the folder still has the cable
 
 
 def test_the_commands_of_an_export_simulate_the_faulty_fabric(tmp_path: Path) -> None:
@@ -499,11 +499,11 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     result = audit([tmp_path / "dumps"])
     text = result.text()
     assert not result.ok
-    assert "WRONG unrouted  240 of 240 host pairs" in text
-    assert re.search(r"LIDs +the last sweep omitted ports; OpenSM logged: OPENSM RAN OUT", text)
-    assert re.search(r"LIDs +\d+ ports without a LID: dgx", text)
+    assert "error unrouted: 240 of 240 host pairs" in text
+    assert re.search(r"LIDs: the last sweep omitted ports; OpenSM logged: OPENSM RAN OUT", text)
+    assert re.search(r"LIDs: \d+ ports without a LID: dgx", text)
     text = audit([tmp_path / "dumps"], fabric).text()
-    assert "WRONG unrouted  240 of 240 host pairs" in text
+    assert "error unrouted: 240 of 240 host pairs" in text
     assert "OpenSM discovered 16 ports not in the fabric: 0xa088c20300c00001" in text
     assert "OpenSM did not discover 16 ports of the fabric: dgx0 mlx5_0[1]" in text
 

@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "convert": (
         "weft.cli.convert:convert_command",
-        "Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.",
+        "Write a fabric in another format, such as ibsim, Slurm's topology.yaml or Graphviz.",
     ),
     "completion": (
         "weft.cli.completion:completion_command",

@@ -47,7 +47,7 @@ class FabricOptions(_Options):  # type: ignore[misc]
         """Return the fabric with its faults."""
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
         return load_fabric(
-            spec_or_path, format=source.format, names=source.names, also=source.also,
+            spec_or_path, format=source.format, names=source.names, also=source.also or (),
             machines=source.machines, faults=faults,
         )  # fmt: skip
 

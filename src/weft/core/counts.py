@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.core.words import few
-
 
 def count_text(count: int, noun: str) -> str:
     """Return a number and a noun: ``1 run``, ``2,000 runs``, ``3 studies``, ``4 switches``."""
@@ -16,6 +14,8 @@ def count_text(count: int, noun: str) -> str:
 
 def counted(items: Sequence[object], noun: str, what: str) -> str:
     """Return a count and a few names: ``4 switches without a table: a, b, c and 1 more``."""
+    from weft.core.words import few  # imported late: `weft store ls` needs no NumPy
+
     return f"{count_text(len(items), noun)} {what}: {few(items)}"
 
 

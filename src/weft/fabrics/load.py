@@ -44,7 +44,7 @@ class Source(Settings):
     source: Annotated[str, Field(min_length=1), Option(flag=None)]
     format: str | None = None
     names: File | None = None
-    also: tuple[File, ...] = ()
+    also: tuple[File, ...] | None = None
     machines: File | None = None
 
 

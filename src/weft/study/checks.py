@@ -182,7 +182,7 @@ def check_fabric(keys: Any, files: Files) -> None:
     elif files.find(fabric.source) is None:
         check_with(("fabric", "source"), check_source, fabric.source)
     check_file(files, fabric.names, "fabric", "names")
-    for at, name in enumerate(fabric.also):
+    for at, name in enumerate(fabric.also or ()):
         check_file(files, name, "fabric", "also", at)
 
 

@@ -303,7 +303,7 @@ class FabricKeys(Part):
             part.source,
             format=part.format,
             names=part.names,
-            also=part.also,
+            also=part.also or (),
             machines=part.machines,
             faults=self.faults.instance,
         )
