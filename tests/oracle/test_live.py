@@ -501,7 +501,7 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     assert not result.ok
     assert "error unrouted: 240 of 240 host pairs" in text
     assert re.search(r"LIDs: the last sweep omitted ports; OpenSM logged: OPENSM RAN OUT", text)
-    assert re.search(r"LIDs: \d+ ports without a LID: dgx", text)
+    assert "OpenSM discovered 16 ports not in the fabric: 0xa088c20300c00001" in text
     text = audit([tmp_path / "dumps"], fabric).text()
     assert "error unrouted: 240 of 240 host pairs" in text
     assert "OpenSM discovered 16 ports not in the fabric: 0xa088c20300c00001" in text
