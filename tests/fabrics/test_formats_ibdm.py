@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.processes import not_here
 from tests.reading import reader_of
 
 import weft
@@ -290,7 +291,7 @@ def test_routes_of_the_files_that_are_meant_to_have_credit_loops(
 def test_system_files_of_debian_are_read() -> None:
     folders = list(Path("/usr/lib").glob("*/ibdm*/ibnl"))
     if not folders:
-        pytest.skip("Debian's libibdm1 is not installed")
+        not_here("Debian's libibdm1 is not installed")
     files = sorted(folders[0].glob("*.topo"))
     assert files
     for file in files:
