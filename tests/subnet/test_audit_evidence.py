@@ -67,6 +67,7 @@ def test_roots_are_compared_with_the_top_level(tmp_path: Path) -> None:
     )
     lost = found(tmp_path / "c", opensm_conf=conf)
     assert kinds(lost) == [("note", "roots")]
+    assert lost.findings[0].cost == ""  # nothing is known to be wrong
     other = found(tmp_path / "d", opensm_conf=conf.replace("updn", "minhop"), roots_txt=less)
     assert kinds(other) == []
 

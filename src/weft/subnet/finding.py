@@ -37,7 +37,8 @@ _KINDS = {
     "may deadlock": ("all traffic may stop, without an error", ""),
     "disconnected host": ("these machines are cut off", "check their cables and ports"),
     "doubled LIDs": (
-        "packets for one of the two ports reach the other", "restart the SM with --reassign_lids"
+        "packets for one of the two ports reach the other",
+        "restart the SM with --reassign_lids when no job runs",
     ),
     "own LID": ("the switch cannot be managed by this LID", ""),
     "no table": ("no packet passes these switches", "check whether the SM reaches them"),

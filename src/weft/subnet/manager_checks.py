@@ -107,24 +107,24 @@ def wrong_roots(
     copies = [folder / Path(named).name for folder in folders]
     file = next((path for path in copies if path.is_file()), None)
     if file is None:
-        yield Finding.of("roots", f"{named} is not among the files, so roots are unknown", "note")
+        yield Finding("roots", f"{named} is not among the files, so roots are unknown", "note")
         return
     guids = [guid for guid, _ in parse_guids(read_text(file), str(file))]
     switches = by_switch_guid(fabric)
     strangers = [f"{guid:#018x}" for guid in guids if guid not in switches]
     if strangers:
         text = counted(strangers, "root", f"in {named} that the fabric lacks")
-        yield Finding.of("roots", text, "warning", strangers)
+        yield Finding.of("roots", text, "warning", strangers, "the SM ignores them")
     level = fabric_levels(fabric)
     if level is None:
         return
     roots = {switches[guid] for guid in guids if guid in switches}
     top = set(np.flatnonzero(level == level.max()).tolist())
-    for what, odd, of in (
-        ("switches of the top level are no root", top - roots, top),
-        ("roots are below the top level", roots - top, roots),
+    for what, odd, of, cost in (
+        ("switches of the top level are no root", top - roots, top, ""),
+        ("roots are below the top level", roots - top, roots, "paths may turn at lower switches"),
     ):
         if odd:
             names = [fabric.node_names[node] for node in sorted(odd)]
             text = f"{len(odd)} of {len(of)} {what} in {named}: {few(names)}"
-            yield Finding.of("roots", text, "warning", names)
+            yield Finding.of("roots", text, "warning", names, cost)
