@@ -1,0 +1,1 @@
+"""Port counters of real fabrics: readings, what changed between two of them, and series."""
