@@ -66,6 +66,31 @@ class TableRoutes(Routes):
         routes = super().renumbered(old, new, destination)
         return replace(routes, table=self.table[lids], sl=sl)
 
+    def on(self, old: Fabric, new: Fabric) -> Self:
+        """Return the entries that are left on a fabric without some nodes or cables.
+
+        Entries stay as they are, those for ports without a cable included.
+
+        Parameters
+        ----------
+        old, new
+            The fabric of these tables, and the other one, whose nodes are among those of `old`.
+        """
+        order = np.argsort(old.node_guid)
+        node = order[np.searchsorted(old.node_guid[order], new.node_guid)]
+        rows = old.graph.node_row[node[new.graph.row_node]]
+        keys = [_destination_keys(old, np.arange(old.num_nodes)), _destination_keys(new, node)]
+        order = np.argsort(keys[0])
+        destination = order[np.searchsorted(keys[0][order], keys[1])]
+        lids = ((destination[:, None] << self.lmc) + np.arange(1 << self.lmc)).reshape(-1)
+        sl, lanes = np.take(self.sl, lids, axis=-1) if self.sl.ndim else self.sl, self.lanes
+        if not lanes.is_uniform:
+            lanes = replace(lanes, base=lanes.base[rows], ports=lanes.ports[rows])
+        return replace(
+            self, fabric_digest=new.digest, table=self.table[lids][:, rows], lanes=lanes,
+            sl=sl[rows] if sl.ndim > 1 else sl,
+        )  # fmt: skip
+
     @property
     def no_path(self) -> int:
         """Entry that means "no path": 255, as in OpenSM, or 65535 if ports need 16 bits."""
@@ -128,6 +153,12 @@ class TableRoutes(Routes):
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
             self.no_path, self.lanes.parts, parts(dependencies),
         )  # fmt: skip
+
+
+def _destination_keys(fabric: Fabric, node: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return a number for each destination: its node, renumbered, and its port; 0 for switches."""
+    adapters = (node[fabric.endpoint_node].astype(np.int64) << 16) + fabric.endpoint_port
+    return np.concatenate((adapters, node[: fabric.num_switches].astype(np.int64) << 16))
 
 
 def distinct_lids(*tables: TableRoutes) -> list[TableRoutes]:

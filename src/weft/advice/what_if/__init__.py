@@ -1,0 +1,1 @@
+"""What a change of a fabric, such as a failure, does to its traffic."""

@@ -1,0 +1,227 @@
+"""The N−1 table: what the failure of each switch or cable does to the traffic of a fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError, NotApplicable
+from weft.core.pool import check_processes, cores, run_all
+from weft.fabrics import Fabric, LinkKind, check_fabric
+from weft.routing import engine, route
+from weft.routing.routes import Routes, TableRoutes
+from weft.routing.validation.validate import validate
+from weft.sim.common.metrics import load_metrics
+from weft.sim.static.all_to_all import loads_between_machines
+from weft.sim.static.effective_bisection import bisection
+from weft.sim.static.loads import inner_links, relative_loads
+
+#: Columns of `failure_table`. The figures are those of `weft.advice.comparison.ENGINE_COLUMNS` on
+#: the fabric without what failed.
+FAILURE_COLUMNS = {
+    "failed": Column(pl.String, "", "What fails: switches by name, cables by their ports"),
+    "switches": Column(pl.Int64, "", "Number of switches that fail"),
+    "cables": Column(pl.Int64, "", "Number of cables that fail, those of failed switches left out"),
+    "machines_cut": Column(
+        pl.Int64, "", "Machines whose adapters all lost the cables to most other hosts"
+    ),
+    "hosts_cut": Column(
+        pl.Int64, "", "Hosts (adapters) that no cables connect to the largest group of hosts"
+    ),
+    "unrouted": Column(pl.Int64, "pairs", "Ordered host pairs without a path"),
+    "deadlock": Column(
+        pl.Int64, "", "Credit loops: sets of channels that can wait for each other in a cycle"
+    ),
+    "max_load": Column(
+        pl.Float64, "flows", "Largest contention of a link between forwarding nodes (all-to-all)"
+    ),
+    "p99_load": Column(pl.Float64, "flows", "99th percentile of the contention of these links"),
+    "ebb": Column(
+        pl.Float64,
+        "share",
+        "Effective bisection bandwidth: mean share of the injection rate (null: not asked for)",
+    ),
+    "routed_by": Column(pl.String, "", "Engine of the routes after the failure"),
+    "refusal": Column(pl.String, "", "Why no routes were computed (null: they were)"),
+}
+
+_FIGURES = ("unrouted", "deadlock", "max_load", "p99_load", "ebb", "routed_by", "refusal")
+
+
+@dataclass(frozen=True, order=True)
+class Failure:
+    """Switches and cables that fail at the same time, as their numbers."""
+
+    switches: tuple[int, ...] = ()
+    cables: tuple[int, ...] = ()
+
+    def of(self, fabric: Fabric) -> Fabric:
+        """Return the fabric without what failed; hosts of a failed switch stay without a cable."""
+        return fabric.without(cables=self.cables, switches=self.switches)
+
+    def text(self, fabric: Fabric) -> str:
+        """Return the names of what fails."""
+        names = [fabric.node_names[switch] for switch in self.switches]
+        return ", ".join([*names, *(fabric.cable_name(cable) for cable in self.cables)])
+
+
+def each_switch(fabric: Fabric) -> list[Failure]:
+    """Return the failure of each single switch."""
+    return [Failure((switch,)) for switch in range(fabric.num_switches)]
+
+
+def each_cable(fabric: Fabric) -> list[Failure]:
+    """Return the failure of each single cable between switches."""
+    between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
+    return [Failure((), (cable,)) for cable in between.tolist()]
+
+
+def failure_table(
+    fabric: Fabric,
+    failures: Sequence[Failure],
+    routes: TableRoutes | str,
+    *,
+    samples: int = 100,
+    seed: int = 0,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> pl.DataFrame:
+    """Judge the traffic of a fabric after each of some failures.
+
+    Parameters
+    ----------
+    fabric
+        The fabric before.
+    failures
+        Failures, such as `each_switch` and `each_cable` return.
+    routes
+        Forwarding tables that stay as they are, so that packets for a part that failed are lost; or
+        an engine with its options that routes the fabric anew, such as ``updn:balance=opensm``.
+    samples, seed
+        Number and seed of the random bisections; with 0 samples, `ebb` is null.
+    processes
+        Number of processes, by default one for each core. The result is the same for any number.
+    progress
+        Function to call with the number of failures that are judged and of all.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of `FAILURE_COLUMNS`, one row for each failure, in the order given. Without
+        failures of hosts, the hosts of the fabric stay the same: those of a failed switch count as
+        hosts without a path.
+
+    Raises
+    ------
+    InputError
+        If the fabric has fewer than two hosts, the routes belong to another fabric, or an engine
+        or option is unknown.
+    NotApplicable
+        If present routes are not forwarding tables.
+    KeyboardInterrupt
+        If an interrupt ended the work.
+    """
+    check_fabric(fabric)
+    check_processes(processes)
+    if fabric.num_hosts < 2:
+        raise InputError(f"{fabric.name} has {fabric.num_hosts} hosts; expected at least two")
+    if isinstance(routes, str):
+        engine.bind(*engine.parse(routes))
+    elif not isinstance(routes, TableRoutes):
+        raise NotApplicable(
+            f"the routes of {routes.engine} are no forwarding tables, so that what a failure "
+            "leaves of them is not known"
+        )
+    else:
+        routes.check(fabric)
+    known = _Known(fabric, routes, samples, seed)
+    tasks = [tuple(failures[at : at + _AT_ONCE]) for at in range(0, len(failures), _AT_ONCE)]
+    results, complete = run_all(_judge, known, tasks, processes or cores(), progress)
+    if not complete:
+        raise KeyboardInterrupt
+    rows = [row for part in results for row in part or ()]
+    return frame(FAILURE_COLUMNS, {name: [row[name] for row in rows] for name in FAILURE_COLUMNS})
+
+
+#: Failures that a process judges at a time.
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the rows of all failures have in common."""
+
+    fabric: Fabric
+    routes: TableRoutes | str
+    samples: int
+    seed: int
+
+
+def _judge(
+    known: _Known, failures: Sequence[Failure], watch: Callable[[Any], None]
+) -> list[dict[str, Any]]:
+    rows = []
+    for failure in failures:
+        watch(None)
+        rows.append(_row(known, failure))
+    return rows
+
+
+def _row(known: _Known, failure: Failure) -> dict[str, Any]:
+    fabric, failed = known.fabric, failure.of(known.fabric)
+    cut = _cut(failed)
+    row: dict[str, Any] = {
+        "failed": failure.text(fabric),
+        "switches": len(failure.switches),
+        "cables": len(failure.cables),
+        "machines_cut": _machines(failed, cut),
+        "hosts_cut": int(cut.sum()),
+        **dict.fromkeys(_FIGURES),
+    }
+    try:
+        if isinstance(known.routes, str):
+            routes: Routes = route(failed, known.routes)
+        else:
+            routes = known.routes.on(fabric, failed)
+    except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
+        return row | {"refusal": str(reason)}
+    return row | _figures(failed, routes, known)
+
+
+def _cut(fabric: Fabric) -> NDArray[np.bool_]:
+    """Return whether no cables connect each host to the largest group of hosts, bool [hosts]."""
+    known = fabric.host_endpoint >= 0
+    rows = np.full(fabric.num_hosts, -1, dtype=np.int64)
+    rows[known] = fabric.graph.destination_row[fabric.host_endpoint[known]]
+    label = np.where(rows >= 0, np.append(fabric.graph.components, -1)[rows], -1)
+    sizes = np.bincount(label[label >= 0], minlength=1)
+    cut: NDArray[np.bool_] = label != int(np.argmax(sizes))
+    return cut
+
+
+def _machines(fabric: Fabric, cut: NDArray[np.bool_]) -> int:
+    """Return the number of machines of which all hosts are cut off."""
+    machine = fabric.machine_of_host
+    return len(np.unique(machine)) - len(np.unique(machine[~cut]))
+
+
+def _figures(fabric: Fabric, routes: Routes, known: _Known) -> dict[str, Any]:
+    checked = validate(fabric, routes)
+    flows = loads_between_machines(fabric, routes).per_link
+    metrics = load_metrics(relative_loads(fabric, flows)[inner_links(fabric)])
+    ebb = bisection(fabric, routes, known.samples, known.seed).mean if known.samples else None
+    return {
+        "unrouted": checked.num_unrouted_pairs,
+        "deadlock": len(checked.credit_loops),
+        "max_load": metrics["max"][0],
+        "p99_load": metrics["p99"][0],
+        "ebb": ebb,
+        "routed_by": routes.engine,
+        "refusal": None,
+    }
