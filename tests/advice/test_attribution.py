@@ -1,0 +1,155 @@
+"""Whose traffic a link carries, in cases whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.reference.attribution import Mixes
+
+import weft
+from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
+from weft.core.errors import InputError, NotApplicable
+from weft.counters.rates import Rates
+from weft.sim.static.loads import inner_links, link_loads
+
+#: Two leaves with two hosts each, below one spine: hosts 0 and 1, hosts 2 and 3.
+SMALL = "xgft:2;2,2;1,1"
+
+
+def loads_of(fabric, routes, *flows):
+    """Return the loads of flows (source, destination, Gb/s)."""
+    source, destination, gbps = zip(*flows, strict=True)
+    return link_loads(fabric, routes, source, destination, weights=gbps)
+
+
+def small(*flows, jobs=((0, 2), (1, 3)), change=None) -> tuple[Attribution, float]:
+    """Return the attribution of the first uplink of the small fabric, and its rate."""
+    fabric = weft.fabric(SMALL)
+    routes = weft.route(fabric, "minhop")
+    loads = loads_of(fabric, routes, *flows).astype(float)
+    leaf = fabric.graph.destination_row[0]
+    link = int(np.flatnonzero(inner_links(fabric) & (fabric.link_from == leaf))[0])
+    if change:
+        change(fabric, loads, link)
+    groups = [Group(name, np.array(hosts)) for name, hosts in zip("AB", jobs, strict=False)]
+    return attribute(Rates.of_links(fabric, loads), routes, groups, link), loads[link]
+
+
+def test_a_job_alone_has_all_of_a_link() -> None:
+    found, rate = small((0, 2, 5.0), (2, 0, 1.0), jobs=((0, 2),))
+    assert rate == 5
+    assert found.explained_gbps == pytest.approx(np.array([[5]]), rel=1e-3)
+    assert found.low_gbps == pytest.approx(found.high_gbps, rel=1e-3)
+    assert found.verdicts[0].first == str(found.verdicts[0]) == "A"
+    assert found.hosts[0][0].tolist() == [0, 2]
+
+
+def test_jobs_that_share_only_a_link_have_what_their_hosts_send() -> None:
+    found, _ = small((0, 2, 5.0), (1, 3, 3.0))
+    assert found.low_gbps == pytest.approx(np.array([[5, 3]]), rel=1e-3)
+    assert found.high_gbps == pytest.approx(np.array([[5, 3]]), rel=1e-3)
+    assert found.verdicts[0].first == "A"
+    pairs = found.pair_gbps
+    assert pairs.sources.tolist() == [0, 1]
+    assert pairs.destinations.tolist() == [2, 3]
+    assert pairs.group.tolist() == [0, 1]
+    assert pairs.gbps == pytest.approx([5, 3], rel=1e-3)
+
+
+def test_jobs_on_the_same_hosts_cannot_be_told_apart() -> None:
+    found, _ = small((0, 2, 5.0), jobs=((0, 2), (0, 2)))
+    assert found.low_gbps == pytest.approx(np.array([[0, 0]]), abs=0.01)
+    assert found.high_gbps == pytest.approx(np.array([[5, 5]]), rel=1e-3)
+    assert found.verdicts[0].first is None
+    assert str(found.verdicts[0]) == "cannot be told apart: A, B"
+
+
+def test_traffic_of_hosts_without_job_is_no_job_s() -> None:
+    found, _ = small((0, 2, 1.0), (1, 3, 4.0), jobs=((0, 2),))
+    # Host 0 may send to host 3, and host 1 to host 2.
+    assert found.unexplained_low_gbps[0] == pytest.approx(3, rel=1e-2)
+    assert found.unexplained_high_gbps[0] == pytest.approx(4, rel=1e-2)
+    assert found.verdicts[0].first == NO_JOB
+
+
+def test_traffic_that_no_path_explains_is_no_job_s() -> None:
+    def more(fabric, loads, link):
+        loads[link] += 20.0
+
+    found, rate = small((0, 2, 5.0), (1, 3, 3.0), change=more)
+    assert rate == 28
+    assert found.explained_gbps.sum() < 10
+    assert found.unexplained_gbps[0] > 18
+    assert found.verdicts[0].candidates[0] == NO_JOB
+
+
+def test_a_cable_without_reading_widens_the_interval() -> None:
+    def unknown(fabric, loads, link):
+        for host in (0, 2):
+            loads[fabric.graph.destination_link[host] ^ [0, 1]] = np.nan
+
+    found, _ = small((0, 2, 5.0), (1, 3, 3.0), change=unknown)
+    assert found.explained_gbps == pytest.approx(np.array([[5, 3]]), rel=1e-2)
+
+
+def test_a_link_without_traffic_has_no_first() -> None:
+    found, rate = small((2, 0, 1.0))
+    assert rate == 0
+    assert str(found.verdicts[0]) == "no traffic"
+    assert not found.high_gbps.any()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    fabric = weft.fabric(SMALL)
+    routes = weft.route(fabric, "minhop")
+    rates = Rates.of_links(fabric, np.full(fabric.num_links, np.nan))
+    with pytest.raises(InputError, match="has no rate to explain"):
+        attribute(rates, routes, [], [0])
+    for names in ("AA", [NO_JOB]):
+        with pytest.raises(InputError, match="different names"):
+            attribute(rates, routes, [Group(name, np.array([0])) for name in names], [])
+    with pytest.raises(InputError, match="hosts of A"):
+        attribute(rates, routes, [Group("A", np.array([9]))], [])
+    with pytest.raises(InputError, match="another fabric"):
+        attribute(rates, weft.route(weft.fabric("xgft:2;2,4;1,1"), "minhop"), [], [0])
+
+
+def test_routes_via_intermediates_are_not_applicable() -> None:
+    fabric = weft.fabric("dragonfly:p=1,a=2,h=1")
+    with pytest.raises(NotApplicable, match="intermediates"):
+        attribute(
+            Rates.of_links(fabric, np.ones(fabric.num_links)), weft.route(fabric, "ugal"), [], [0]
+        )
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("engine", ["minhop", "dmodk", "smodk"])
+def test_intervals_are_those_of_all_pairs_of_hosts(engine: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = weft.fabric("xgft:2;4,3;1,2")
+    routes = weft.route(fabric, engine)
+    jobs = np.split(rng.permutation(12)[: 12 - 2 * (seed % 2)], [3 + seed % 3, 8])
+    flows = [
+        (s, d, rng.uniform(0.5, 4))
+        for job in jobs
+        for s in job
+        for d in job
+        if s != d and rng.random() < 0.7
+    ]
+    loads = loads_of(fabric, routes, *flows)
+    inner = np.flatnonzero(inner_links(fabric) & (loads > 0))
+    groups = [Group(str(number), job) for number, job in enumerate(jobs)]
+    found = attribute(Rates.of_links(fabric, loads), routes, groups, inner)
+    mixes = Mixes(fabric, routes, jobs, loads)
+    for at, link in enumerate(inner):
+        low, high = mixes.bounds(link)
+        assert np.append(found.low_gbps[at], found.unexplained_low_gbps[at]) == pytest.approx(
+            low, abs=0.02
+        )
+        assert np.append(found.high_gbps[at], found.unexplained_high_gbps[at]) == pytest.approx(
+            high, abs=0.02
+        )
+        first = np.argmax(np.append(found.explained_gbps[at], found.unexplained_gbps[at]))
+        lead = mixes.lead(link, first)
+        if abs(lead) > 0.05:
+            assert (found.verdicts[at].first is not None) == (lead > 0)
