@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import bfs
+from weft.kernels.routing.distances import UNREACHED, bfs
 
 
 @njit(cache=True)
@@ -21,7 +21,8 @@ def dimension_tables(graph, edge_key, order, destination_port, num_endpoints, lm
       destination is a row.
     - `num_endpoints`, `lmc`, `no_path`: destinations from num_endpoints on are switches; LID mask
       control; the port that means "no path".
-    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
+    - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place. Entries that start a
+      shortest path stay, as OpenSM's do.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     destination_row = graph.destination_row
@@ -45,13 +46,18 @@ def dimension_tables(graph, edge_key, order, destination_port, num_endpoints, lm
                 _next_edges(graph, edge_key, hops, queue, count, first, edges)
                 before = g
             line = table[(d << lmc) + offset]
-            line[:] = no_path
+            for row in range(rows):
+                if hops[row] == UNREACHED:
+                    line[row] = no_path
             line[g] = destination_port[d]
             for i in range(1, count):
                 row = queue[i]
-                best = -1
+                best, start = -1, first[i]
+                for e in range(edge_offset[row], edge_offset[row + 1]):
+                    if edge_port[e] == line[row] and hops[edge_row[e]] == hops[row] - 1:
+                        best, start = e, first[i + 1]
                 least = taken = 1 << 62
-                for k in range(first[i], first[i + 1]):
+                for k in range(start, first[i + 1]):
                     e = edges[k]
                     again = 0
                     for other in range(offset):

@@ -86,10 +86,12 @@ def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
                 if (d < num_endpoints) == switches:
                     continue
                 line = table[(d << lmc) + offset]
-                line[:] = targets.no_path
                 line[goal] = destination_port[d]
                 for row in range(rows):
-                    if row == goal or least[row] > most_hops:
+                    if row == goal:
+                        continue
+                    if least[row] > most_hops:
+                        line[row] = targets.no_path
                         continue
                     count = 0
                     for e in range(edge_offset[row], edge_offset[row + 1]):

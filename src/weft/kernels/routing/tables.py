@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
-from weft.kernels.routing.distances import bfs, next_edges, updown
+from weft.kernels.routing.distances import UNREACHED, bfs, next_edges, updown
 
 
 class TableTargets(NamedTuple):
@@ -177,9 +177,10 @@ def carry(search, count, chosen, edge_row, sources, load, sign):
 def counted_edge(edges, first, last, graph, system, behind, table, line, offset, row):
     """Return the edge by which OpenSM sends from a row to LID offset `offset` of a destination.
 
-    Of the edges [first, last), that with the least count to a system to which no earlier offset is
-    sent; else to such a node; else that with the least count, and of these the least used. The
-    search begins after the edge of the offset before, which decides between equals.
+    Of the edges [first, last), that of the present entry of the table; else that with the least
+    count to a system to which no earlier offset is sent; else to such a node; else that with the
+    least count, and of these the least used. The search begins after the edge of the offset before,
+    which decides between equals.
 
     - `edges`, int32: edges of the row, by port.
     - `system`, uint64 [rows]: system that each row belongs to.
@@ -187,6 +188,9 @@ def counted_edge(edges, first, last, graph, system, behind, table, line, offset,
     - `table`, `line`: tables, and their line for offset 0 of the destination.
     """
     edge_row, row_base, slot_edge = graph.edge_row, graph.row_base, graph.slot_edge
+    for k in range(first, last):
+        if graph.edge_port[edges[k]] == table[line + offset, row]:
+            return edges[k]
     best = other_system = other_node = -1
     fewest = 1 << 30
     start = 0
@@ -231,7 +235,8 @@ def counted_tables(graph, system, row_order, targets, behind, table, search):
     - `system`, `behind`: as in `counted_edge`; `behind` is changed in place.
     - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
     - `targets`, `search`: as in `balanced_tables`.
-    - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place.
+    - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place. Entries that start a
+      shortest path stay.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
     target_offset, target_destination = targets.offset, targets.destination
@@ -249,7 +254,9 @@ def counted_tables(graph, system, row_order, targets, behind, table, search):
                 if (d < num_endpoints) == switches:
                     continue
                 line = table[(d << lmc) + offset]
-                line[:] = no_path
+                for row in range(rows):
+                    if search.hops[row] == UNREACHED:
+                        line[row] = no_path
                 line[g] = destination_port[d]
                 for i in range(1, count):
                     best = counted_edge(

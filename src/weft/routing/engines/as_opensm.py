@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,19 +48,28 @@ def fall_back(
     *,
     lmc: int = 0,
     behind: NDArray[np.int64] | None = None,
+    table: NDArray[np.unsignedinteger[Any]] | None = None,
 ) -> TableRoutes:
     """Return the tables of minhop, which OpenSM uses without a word where an engine fails.
 
-    `behind`: destinations per edge that the engine had counted when it failed, int64 [edges].
+    `behind`, `table`: as for `minhop_as_opensm`; by default there are no present tables.
     """
-    table = empty_table(fabric, lmc)
-    fill_counted(fabric, table, lmc, behind)
+    table = empty_table(fabric, lmc) if table is None else table
     refusal = engine, f"{reason}; OpenSM falls back to minhop"
-    return TableRoutes(
-        "minhop",
-        fabric.digest,
-        refusals=(refusal,),
-        table=table,
-        lmc=lmc,
-        options={"balance": "opensm", "lmc": lmc, "passes": PASSES},
-    )
+    return replace(minhop_as_opensm(fabric, table, lmc, behind), refusals=(refusal,))
+
+
+def minhop_as_opensm(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    lmc: int = 0,
+    behind: NDArray[np.int64] | None = None,
+) -> TableRoutes:
+    """Return OpenSM's tables.
+
+    `table`: the present tables, of which entries on shortest paths stay; changed in place.
+    `behind`: destinations per edge that an engine had counted when it failed, int64 [edges].
+    """
+    fill_counted(fabric, table, lmc, behind)
+    options = {"balance": "opensm", "lmc": lmc, "passes": PASSES}
+    return TableRoutes("minhop", fabric.digest, table=table, lmc=lmc, options=options)

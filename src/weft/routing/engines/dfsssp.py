@@ -70,7 +70,7 @@ def dfsssp(
         )
     table = sssp_table(fabric, balance, lmc, passes)
     if balance == "opensm":
-        return _as_opensm(fabric, table, lmc, max_vls)
+        return _as_opensm(fabric, table, None, lmc, max_vls)
     sl, lanes = assign_lanes(fabric, table, lmc=lmc, max_vls=max_vls, management=management)
     return TableRoutes(
         "dfsssp",
@@ -82,13 +82,27 @@ def dfsssp(
     )
 
 
+def dfsssp_as_opensm(
+    fabric: Fabric, present: NDArray[np.unsignedinteger[Any]], lmc: int = 0, max_vls: int = 8
+) -> TableRoutes:
+    """Return OpenSM's tables.
+
+    `present`: the present tables, of which only the fallback to minhop keeps entries, in place.
+    """
+    return _as_opensm(fabric, sssp_table(fabric, "opensm", lmc, PASSES), present, lmc, max_vls)
+
+
 def _as_opensm(
-    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, max_vls: int
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    present: NDArray[np.unsignedinteger[Any]] | None,
+    lmc: int,
+    max_vls: int,
 ) -> TableRoutes:
     """Return OpenSM's tables with its lanes, or with too few lanes the tables of minhop."""
     graph = fabric.graph
     if reason := too_far(fabric, lmc):
-        return fall_back(fabric, "dfsssp", reason, lmc=lmc)
+        return fall_back(fabric, "dfsssp", reason, lmc=lmc, table=present)
     rows, destinations = opensm_order(fabric, lmc)
     adapters = row_adapters(fabric)
     rows = rows[adapters[rows] > 0]
@@ -109,7 +123,8 @@ def _as_opensm(
     )  # fmt: skip
     if needed > max_vls:
         reason = f"OpenSM needs more than {max_vls} virtual lanes"
-        return fall_back(fabric, "dfsssp", reason, lmc=lmc, behind=_counted(fabric, table, lmc))
+        behind = _counted(fabric, table, lmc)
+        return fall_back(fabric, "dfsssp", reason, lmc=lmc, behind=behind, table=present)
     of_switches = destinations[own] << lmc
     for offset in offsets[1:]:
         sl[:, of_switches + offset] = sl[:, of_switches]

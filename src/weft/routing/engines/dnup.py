@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,11 +71,7 @@ def dnup(
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
-        away = rank[graph.edge_row] - rank[graph.edge_tail]
-        step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
-        fill_ranked(fabric, table, step, lmc)
-        notes = lost_pairs(fabric, table, step, lmc)
-        return TableRoutes("dnup", fabric.digest, notes=notes, table=table, lmc=lmc)
+        return dnup_as_opensm(fabric, table, lmc)
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]
     order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
@@ -86,6 +84,21 @@ def dnup(
             f"switches only once, for example {example}; this engine is for trees"
         )
     return TableRoutes("dnup", fabric.digest, table=table, lmc=lmc)
+
+
+def dnup_as_opensm(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
+) -> TableRoutes:
+    """Return OpenSM's tables.
+
+    `table`: the present tables, of which entries on shortest legal paths stay; changed in place.
+    """
+    rank, graph = leaf_ranks(fabric), fabric.graph
+    away = rank[graph.edge_row] - rank[graph.edge_tail]
+    step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
+    fill_ranked(fabric, table, step, lmc)
+    notes = lost_pairs(fabric, table, step, lmc)
+    return TableRoutes("dnup", fabric.digest, notes=notes, table=table, lmc=lmc)
 
 
 def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +66,34 @@ def dor(
     """
     check_lmc(lmc)
     table = empty_table(fabric, lmc)
-    notes: tuple[str, ...] = ()
     if dimensions == "ports":
-        key = _first_edges(fabric)
-    else:
-        key, factors = _factors(fabric)
-        notes = (f"found dimensions: {factors}",)
+        return dor_as_opensm(fabric, table, order, lmc)
+    key, factors = _factors(fabric)
+    return _ordered(fabric, table, key, order, lmc, (f"found dimensions: {factors}",))
+
+
+def dor_as_opensm(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    order: tuple[str, ...] = (),
+    lmc: int = 0,
+) -> TableRoutes:
+    """Return OpenSM's tables.
+
+    `table`: the present tables, of which entries on shortest paths stay; changed in place.
+    """
+    return _ordered(fabric, table, _first_edges(fabric), order, lmc)
+
+
+def _ordered(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    key: NDArray[np.int32],
+    order: tuple[str, ...],
+    lmc: int,
+    notes: tuple[str, ...] = (),
+) -> TableRoutes:
+    """Fill a table by the number of each edge in the order of dimensions, int32 [edges]."""
     graph = fabric.graph
     dimension_tables(
         graph.parts, key, _in_order(fabric, order), destination_ports(fabric), fabric.num_endpoints,

@@ -101,13 +101,55 @@ def ftree(
     """
     if max_reverse_hops < 0:
         raise InputError(f"max_reverse_hops must be at least 0, not {max_reverse_hops}")
+    settings = _Settings(max_reverse_hops, pure, connect_roots)
+    routes, trees = _as_opensm(fabric, roots, compute, io, settings)
+    _refuse_gaps(fabric, routes.table)
+    if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
+        _refuse_credit_loops(fabric, routes)
+    return routes
+
+
+def ftree_as_opensm(
+    fabric: Fabric,
+    *,
+    roots: tuple[str, ...] = ("auto",),
+    compute: tuple[str, ...] = (),
+    io: tuple[str, ...] = (),
+    **settings: Any,
+) -> TableRoutes:
+    """Return OpenSM's tables, also where pairs have no path or paths can deadlock; see `ftree`."""
+    return _as_opensm(fabric, roots, compute, io, _Settings(**settings))[0]
+
+
+class UnsteadyError(NotApplicable):
+    """OpenSM's tables differ from run to run."""
+
+
+class _OddLeafError(NotApplicable):
+    """Compute nodes are attached to switches of several levels."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    max_reverse_hops: int = 0
+    pure: bool = True
+    connect_roots: bool = False
+
+
+def _as_opensm(
+    fabric: Fabric,
+    roots: tuple[str, ...],
+    compute: tuple[str, ...],
+    io: tuple[str, ...],
+    settings: _Settings,
+) -> tuple[TableRoutes, list[_Tree]]:
+    """Return OpenSM's tables and the trees of the fabric's connected components."""
     _check_kind(fabric)
     named = None
     if roots != ("auto",):
         nodes = listed_nodes(fabric, roots, kind="root", what="ftree: option roots")
         named = np.unique(fabric.graph.node_row[nodes])
     is_compute, is_io = _roles(fabric, compute, io)
-    settings = _Settings(max_reverse_hops, pure, connect_roots)
     try:
         table, trees = _route(fabric, named, is_compute, is_io, settings)
     except _OddLeafError as refusal:
@@ -123,21 +165,7 @@ def ftree(
                 "adapters are attached above the leaves: OpenSM orders the ports of their switches "
                 "by memory addresses, so that its tables may differ from these and between runs"
             )
-    routes = TableRoutes("ftree", fabric.digest, notes=tuple(notes), table=table)
-    if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
-        _refuse_credit_loops(fabric, routes)
-    return routes
-
-
-class _OddLeafError(NotApplicable):
-    """Compute nodes are attached to switches of several levels."""
-
-
-@dataclass(frozen=True)
-class _Settings:
-    max_reverse_hops: int
-    pure: bool
-    connect_roots: bool
+    return TableRoutes("ftree", fabric.digest, notes=tuple(notes), table=table), trees
 
 
 def _route(
@@ -169,7 +197,6 @@ def _route(
         _fill(fabric, tree, settings.max_reverse_hops, table)
         if settings.connect_roots:
             _connect_roots(fabric, tree, table)
-    _refuse_gaps(fabric, table)
     return table, trees
 
 
@@ -208,7 +235,7 @@ def _advice(
         others[aside] = True
         try:
             top = _tops(fabric) if roots is None else roots
-            _route(fabric, top, left, others, settings)
+            _refuse_gaps(fabric, _route(fabric, top, left, others, settings)[0])
         except NotApplicable:
             continue
         nodes = np.unique(fabric.graph.row_node[top]).tolist()
@@ -326,7 +353,7 @@ def _refuse_unsteady(fabric: Fabric, groups: PortGroups) -> None:
         row = int(unsteady[0])
         ends = (row, groups.head[groups.of(row, SIDEWAYS)[0]])
         first, second = (fabric.node_names[fabric.graph.row_node[end]] for end in ends)
-        raise NotApplicable(
+        raise UnsteadyError(
             f"cables connect {first} to {second} of the same level; OpenSM then leaves pairs of "
             f"hosts without a path, and these differ from run to run"
         )

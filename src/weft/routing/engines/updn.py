@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ def updn(
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
-        return _as_opensm(fabric, roots, root_guid_file, lmc)
+        return updn_as_opensm(fabric, empty_table(fabric, lmc), roots, root_guid_file, lmc)
     table = empty_table(fabric, lmc)
     chosen, rule = chosen_roots(fabric, roots, root_guid_file)
     fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
@@ -114,11 +115,17 @@ def updn(
     return TableRoutes("updn", fabric.digest, notes=notes, table=table, lmc=lmc)
 
 
-def _as_opensm(
-    fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | None, lmc: int
+def updn_as_opensm(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    roots: tuple[str, ...] = (),
+    root_guid_file: Path | None = None,
+    lmc: int = 0,
 ) -> TableRoutes:
-    """Return OpenSM's tables; those of minhop in each connected component without a root."""
-    table = empty_table(fabric, lmc)
+    """Return OpenSM's tables; those of minhop in each connected component without a root.
+
+    `table`: the present tables, of which entries on shortest legal paths stay; changed in place.
+    """
     if root_guid_file is None and roots in ((), ("opensm",)):
         chosen, rule = detected_roots(fabric), "detected by OpenSM"
     else:
@@ -131,7 +138,7 @@ def _as_opensm(
         reason = "no roots found" if rule else "no root is specified"
         if not rootless.all():
             reason += f" in the connected component of switch {name}"
-        other = fall_back(fabric, "updn", reason, lmc=lmc)
+        other = fall_back(fabric, "updn", reason, lmc=lmc, table=table.copy())
         if not len(chosen):
             return other
     step = _opensm_steps(fabric, chosen)

@@ -1,0 +1,196 @@
+"""The tables of OpenSM after a failure or a repair: its next sweep, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.routing.engine_registry import empty_table, route
+from weft.routing.engine_registry import engine as engines
+from weft.routing.engines.as_opensm import fall_back, minhop_as_opensm
+from weft.routing.engines.dfsssp import dfsssp_as_opensm
+from weft.routing.engines.dnup import dnup_as_opensm
+from weft.routing.engines.dor import dor_as_opensm
+from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
+from weft.routing.engines.updn import updn_as_opensm
+from weft.routing.opensm.lids import known_lids
+from weft.routing.opensm.ports import port_guids
+from weft.routing.routes import TableRoutes
+
+#: Engines that keep present entries, or whose fallback does, and what routes as they do.
+_FROM_PRESENT: dict[str, Callable[..., TableRoutes]] = {
+    "minhop": minhop_as_opensm,
+    "updn": updn_as_opensm,
+    "dnup": dnup_as_opensm,
+    "dor": dor_as_opensm,
+    "dfsssp": dfsssp_as_opensm,
+}
+#: Engines of OpenSM that weft has in another form, without the same tables.
+OTHERWISE = ("lash", "nue")
+
+
+def opensm_reroute(
+    before: Fabric,
+    routes: TableRoutes,
+    after: Fabric,
+    engine: str,
+    *,
+    sm: str | int | None = None,
+) -> TableRoutes:
+    """Predict the tables that switches have after OpenSM's next sweep.
+
+    Parameters
+    ----------
+    before
+        The fabric of `routes`.
+    routes
+        The tables that the switches have.
+    after
+        The fabric with failures or repairs. Nodes and ports are those of `before` by their GUIDs.
+    engine
+        The engine that OpenSM runs, with its options, as in ``updn`` or
+        ``updn:root_guid_file=roots.guids``. With ``file``, the tables stay as loaded.
+    sm
+        Node on which OpenSM runs, by number, name or GUID; by default, a node of the largest
+        connected part of `after`. Switches that OpenSM does not reach keep their tables.
+
+    Returns
+    -------
+    TableRoutes
+        Routes of `after`. If OpenSM falls back to minhop, these are its tables, and ``refusals``
+        has the reason. If the engine is one of `OTHERWISE`, they are those of weft's engine, and
+        ``notes`` says that the entries differ.
+
+    Raises
+    ------
+    NotApplicable
+        If OpenSM's tables differ from run to run (ftree with cables within a level), or weft's
+        engine cannot route the fabric.
+    InputError
+        If OpenSM has no such engine, or an option is invalid.
+
+    Notes
+    -----
+    OpenSM computes everything anew in each sweep but for one rule: ``minhop``, ``updn``, ``dnup``,
+    ``dor`` and the fallback to minhop keep a present entry if its port still has the fewest hops,
+    and count it like a new one. So the tables depend on all failures before. If any port has come
+    up, by a repair or an addition, no entry is kept. Other engines keep none. LIDs stay.
+    """
+    routes.check(before)
+    entry, given = engines.parse(engine)
+    whole = after.whole
+    kept = moved(routes, before, whole)
+    if entry.name == "file":
+        result = kept
+    else:
+        spec = entry.name if entry.name in OTHERWISE else entry.facts.get("as_opensm")
+        if spec is None:
+            raise InputError(f"OpenSM has no engine {entry.name}")
+        options = {**engines.parse(spec)[1], **given, "lmc": routes.lmc}
+        came_up = len(np.setdiff1d(_cables(whole), _cables(before)))
+        present = empty_table(whole, routes.lmc) if came_up else kept.table.copy()
+        result = _swept(_with_lids(whole, before, routes.lmc), present, entry, options)
+        reached = _reached(whole, sm)
+        if not reached.all():
+            result = replace(result, table=np.where(reached, result.table, kept.table))
+    if whole is not after:
+        result = result.renumbered(whole, after, after.destination_of_whole)
+    return result
+
+
+def _swept(
+    fabric: Fabric, present: NDArray[np.unsignedinteger[Any]], entry: Any, options: dict[str, Any]
+) -> TableRoutes:
+    """Return the routes of an engine of OpenSM, from the present tables."""
+    lmc = options["lmc"]
+    if not entry.facts["lmc"]:
+        del options["lmc"]
+        if lmc:
+            reason = f"{entry.name} does not support LMC {lmc}"
+            return fall_back(fabric, entry.name, reason, lmc=lmc, table=present)
+    bound = engines.bind(entry, options)
+    if again := _FROM_PRESENT.get(entry.name):
+        own = {name: value for name, value in bound.items() if name in signature(again).parameters}
+        return again(fabric, present, **own)
+    try:
+        if entry.name == "ftree":
+            return ftree_as_opensm(fabric, **bound)
+        result = route(fabric, entry.name, **options)
+    except UnsteadyError:
+        raise
+    except NotApplicable as reason:
+        if entry.name in OTHERWISE:
+            raise
+        return fall_back(fabric, entry.name, str(reason), lmc=lmc, table=present)
+    assert isinstance(result, TableRoutes)
+    if entry.name in OTHERWISE:
+        note = f"paths of weft's {entry.name}; the entries of OpenSM's differ"
+        return replace(result, notes=(*result.notes, note))
+    if result.engine != entry.name:
+        return fall_back(fabric, *result.refusals[-1], lmc=lmc, table=present)
+    return result
+
+
+def moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
+    """Return the entries of tables for another fabric, of switches and ports that both have."""
+    if old.digest == new.digest:
+        return routes
+    table = np.full(
+        (new.num_destinations, 1 << routes.lmc, new.num_switches),
+        routes.no_path,
+        dtype=routes.table.dtype,
+    )
+    lines = _common(port_guids(old), port_guids(new))
+    columns = _common(old.node_guid[: old.num_switches], new.node_guid[: new.num_switches])
+    entries = routes.table.reshape(old.num_destinations, 1 << routes.lmc, old.num_switches)
+    offsets = np.arange(1 << routes.lmc)
+    table[np.ix_(lines[1], offsets, columns[1])] = entries[np.ix_(lines[0], offsets, columns[0])]
+    return TableRoutes(
+        routes.engine, new.digest, table=table.reshape(-1, new.num_switches), lmc=routes.lmc
+    )
+
+
+def _common(
+    old: NDArray[np.uint64], new: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of the GUIDs that both arrays have, in each."""
+    _, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    return first, second
+
+
+def _cables(fabric: Fabric) -> NDArray[np.void]:
+    """Return both ends of each link, by node GUID and port, as records that can be compared."""
+    ends = [
+        fabric.node_guid[fabric.link_from], fabric.link_from_port.astype(np.uint64),
+        fabric.node_guid[fabric.link_to], fabric.link_to_port.astype(np.uint64),
+    ]  # fmt: skip
+    return np.ascontiguousarray(np.stack(ends, axis=1)).view("V32").reshape(-1)
+
+
+def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:
+    """Return the fabric with the LIDs that its ports had before; new ports have none."""
+    lids = known_lids(before, lmc)
+    here, there = _common(port_guids(after), port_guids(before))
+    base, masks = np.zeros_like(after.lid), np.zeros_like(after.lmc)
+    base[here], masks[here] = lids.base[there], lids.lmc[there]
+    return replace(after, lid=base, lmc=masks)
+
+
+def _reached(fabric: Fabric, sm: str | int | None) -> NDArray[np.bool_]:
+    """Return the rows that the subnet manager reaches, bool [rows]."""
+    label = fabric.graph.components
+    if sm is None:
+        parts = np.bincount(label).argmax()
+    else:
+        node = fabric.find_node(sm) if isinstance(sm, str) else sm
+        rows = fabric.graph.destination_row[: fabric.num_endpoints][fabric.endpoint_node == node]
+        parts = label[rows[rows >= 0]]
+    reached: NDArray[np.bool_] = np.isin(label, parts)
+    return reached
