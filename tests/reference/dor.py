@@ -28,8 +28,16 @@ def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
     return list(nx.connected_components(related))
 
 
-def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None) -> np.ndarray:
-    """Return the port of each LID and row; without dimensions, lower ports come first."""
+def tables(
+    fabric: Fabric,
+    lmc: int,
+    dimension: dict[frozenset[int], int] | None,
+    present: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the port of each LID and row; without dimensions, lower ports come first.
+
+    Ports of `present` tables on shortest paths are kept.
+    """
     graph = switch_graph(fabric)
     plain = nx.Graph(graph)
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
@@ -93,6 +101,8 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
                 taken = Counter(table[number << lmc : (number << lmc) + offset, column].tolist())
                 port = _choose(best, {p: behind[row, p] for p in best}, taken)
                 assert behind[row, port] == least
+                kept = 255 if present is None else present[lids[0], column]
+                port = kept if kept in dict(near) else port
                 table[lids, column] = port
                 if numbers is hosts:
                     behind[row, port] += 1

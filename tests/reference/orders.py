@@ -91,11 +91,15 @@ def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
 
 
 def _counted(
-    fabric: Fabric, links_to: Callable[[int], dict[int, list[int]]], lmc: int
+    fabric: Fabric,
+    links_to: Callable[[int], dict[int, list[int]]],
+    lmc: int,
+    present: np.ndarray | None,
 ) -> np.ndarray:
     """Choose as OpenSM does: the port with fewest LIDs routed through it, then the next one.
 
-    With an LMC, ports to systems and nodes that an adapter's other LIDs do not use come first.
+    With an LMC, ports to systems and nodes that an adapter's other LIDs do not use come first. A
+    port of `present` tables that is allowed is kept.
     """
     rows = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     ends, order, endpoints = _service(fabric)
@@ -140,14 +144,17 @@ def _counted(
                 if node == goal or not links:
                     continue
                 best = choose(links, used.setdefault((d, node), []))
+                for link in links if present is not None else ():
+                    if fabric.link_from_port[link] == present[lids[0], rows[node]]:
+                        best = link
                 used[d, node].append(best)
                 table[lids, rows[node]] = fabric.link_from_port[best]
                 behind[best] += d < endpoints
     return table
 
 
-def counted_tables(fabric: Fabric, lmc: int = 0) -> np.ndarray:
-    """Return OpenSM's minhop tables: ports of minimal paths, balanced by counting."""
+def counted_tables(fabric: Fabric, lmc: int = 0, present: np.ndarray | None = None) -> np.ndarray:
+    """Return OpenSM's minhop tables: ports of minimal paths, present or balanced by counting."""
     graph = switch_graph(fabric)
 
     def links_to(goal: int) -> dict[int, list[int]]:
@@ -161,10 +168,12 @@ def counted_tables(fabric: Fabric, lmc: int = 0) -> np.ndarray:
             for node in distance
         }
 
-    return _counted(fabric, links_to, lmc)
+    return _counted(fabric, links_to, lmc, present)
 
 
-def ranked_tables(fabric: Fabric, step: dict[int, str], lmc: int = 0) -> np.ndarray:
+def ranked_tables(
+    fabric: Fabric, step: dict[int, str], lmc: int = 0, present: np.ndarray | None = None
+) -> np.ndarray:
     """Return OpenSM's updn or dnup tables: shortest paths of its search, balanced by counting.
 
     `step` classifies each link in the direction away from the goal: an "early" step may not follow
@@ -200,7 +209,7 @@ def ranked_tables(fabric: Fabric, step: dict[int, str], lmc: int = 0) -> np.ndar
     def port_of(edge: tuple[int, int, int]) -> int:
         return int(fabric.link_from_port[edge[2]])
 
-    return _counted(fabric, links_to, lmc)
+    return _counted(fabric, links_to, lmc, present)
 
 
 def dmodk_next(fabric: Fabric, switch: int, host: int) -> tuple[int, int | None]:

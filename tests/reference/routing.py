@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 
 from weft.fabrics import Fabric
+from weft.routing.engine_registry import empty_table
 from weft.routing.routes import CandidateRoutes, TableRoutes
 
 
@@ -35,6 +36,15 @@ def destinations(fabric: Fabric) -> list[tuple[int, int]]:
         else:
             result += [(node, port) for port in ports]
     return result + [(switch, 0) for switch in range(fabric.num_switches)]
+
+
+def random_entries(fabric: Fabric, lmc: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return twice present tables with random ports, some of no cable, and some entries missing."""
+    table = empty_table(fabric, lmc)
+    ports = np.random.default_rng(seed).integers(0, 20, table.shape).astype(table.dtype)
+    attached = np.repeat(fabric.graph.destination_row >= 0, 1 << lmc)[:, None]
+    table[:] = np.where(attached & (ports < 12), ports, table)
+    return table, table.copy()
 
 
 def out_link(fabric: Fabric, node: int, port: int) -> int:

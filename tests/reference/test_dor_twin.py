@@ -6,12 +6,12 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import dor as plain
-from tests.reference.routing import switch_graph
+from tests.reference.routing import random_entries, switch_graph
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routing import route
-from weft.routing.engines.dor import _factors
+from weft.routing.engines.dor import _factors, dor_as_opensm
 from weft.routing.routes import TableRoutes
 
 
@@ -22,6 +22,9 @@ def test_dimension_order_by_ports(seed: int, lmc: int) -> None:
     routes = route(fabric, "dor", lmc=lmc)
     assert isinstance(routes, TableRoutes)
     assert np.array_equal(routes.table, plain.tables(fabric, lmc, None))
+    table, present = random_entries(fabric, lmc, seed)
+    again = dor_as_opensm(fabric, table, lmc=lmc)
+    assert np.array_equal(again.table, plain.tables(fabric, lmc, None, present))
 
 
 def product(seed: int) -> Fabric:

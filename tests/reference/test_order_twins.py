@@ -7,12 +7,13 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import orders as plain
+from tests.reference.routing import random_entries
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.routing.distances import bfs_many, updown
 from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routing import route
-from weft.routing.engine_registry import empty_table
+from weft.routing.engine_registry import empty_table, fill_counted
 from weft.routing.engines.ranked import fill_ranked
 from weft.routing.routes import TableRoutes
 
@@ -63,6 +64,9 @@ def test_counting_chooses_as_opensm_does(seed: int, lmc: int) -> None:
     routes = route(fabric, "minhop", balance="opensm", lmc=lmc)
     assert isinstance(routes, TableRoutes)
     assert np.array_equal(routes.table, plain.counted_tables(fabric, lmc))
+    table, present = random_entries(fabric, lmc, seed)
+    fill_counted(fabric, table, lmc)
+    assert np.array_equal(table, plain.counted_tables(fabric, lmc, present))
 
 
 @pytest.mark.sampled(10)
@@ -78,9 +82,12 @@ def test_ranked_search_chooses_as_opensm_does(seed: int, lmc: int) -> None:
     names = {EARLY: "early", LATE: "late", LEVEL: "level"}
     table = empty_table(fabric, lmc)
     fill_ranked(fabric, table, step, lmc)
+    again, present = random_entries(fabric, lmc, seed)
+    fill_ranked(fabric, again, step, lmc)
     links = graph.edge_link.tolist()
     step_names = {link: names[what] for link, what in zip(links, step.tolist(), strict=True)}
     assert np.array_equal(table, plain.ranked_tables(fabric, step_names, lmc))
+    assert np.array_equal(again, plain.ranked_tables(fabric, step_names, lmc, present))
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "xgft:3;4,4,3;1,2,2"])

@@ -21,6 +21,7 @@ from weft.routing.engines.dor import dor_as_opensm
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
 from weft.routing.opensm.lids import known_lids
+from weft.routing.opensm.moved import common, moved
 from weft.routing.opensm.ports import port_guids
 from weft.routing.routes import TableRoutes
 
@@ -95,7 +96,10 @@ def opensm_reroute(
             raise InputError(f"OpenSM has no engine {entry.name}")
         options = {**engines.parse(spec)[1], **given, "lmc": routes.lmc}
         came_up = len(np.setdiff1d(_cables(whole), _cables(before)))
-        present = empty_table(whole, routes.lmc) if came_up else kept.table.copy()
+        present = empty_table(whole, routes.lmc)
+        if not came_up:
+            attached = np.repeat(whole.graph.destination_row >= 0, 1 << routes.lmc)
+            present[attached] = kept.table[attached]
         result = _swept(_with_lids(whole, before, routes.lmc), present, entry, options)
         reached = _reached(whole, sm)
         if not reached.all():
@@ -138,33 +142,6 @@ def _swept(
     return result
 
 
-def moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
-    """Return the entries of tables for another fabric, of switches and ports that both have."""
-    if old.digest == new.digest:
-        return routes
-    table = np.full(
-        (new.num_destinations, 1 << routes.lmc, new.num_switches),
-        routes.no_path,
-        dtype=routes.table.dtype,
-    )
-    lines = _common(port_guids(old), port_guids(new))
-    columns = _common(old.node_guid[: old.num_switches], new.node_guid[: new.num_switches])
-    entries = routes.table.reshape(old.num_destinations, 1 << routes.lmc, old.num_switches)
-    offsets = np.arange(1 << routes.lmc)
-    table[np.ix_(lines[1], offsets, columns[1])] = entries[np.ix_(lines[0], offsets, columns[0])]
-    return TableRoutes(
-        routes.engine, new.digest, table=table.reshape(-1, new.num_switches), lmc=routes.lmc
-    )
-
-
-def _common(
-    old: NDArray[np.uint64], new: NDArray[np.uint64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the GUIDs that both arrays have, in each."""
-    _, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    return first, second
-
-
 def _cables(fabric: Fabric) -> NDArray[np.void]:
     """Return both ends of each link, by node GUID and port, as records that can be compared."""
     ends = [
@@ -177,7 +154,7 @@ def _cables(fabric: Fabric) -> NDArray[np.void]:
 def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:
     """Return the fabric with the LIDs that its ports had before; new ports have none."""
     lids = known_lids(before, lmc)
-    here, there = _common(port_guids(after), port_guids(before))
+    here, there = common(port_guids(after), port_guids(before))
     base, masks = np.zeros_like(after.lid), np.zeros_like(after.lmc)
     base[here], masks[here] = lids.base[there], lids.lmc[there]
     return replace(after, lid=base, lmc=masks)

@@ -19,8 +19,9 @@ def weighted_tables(
     that OpenSM's heap yields first is used: rows enter the heap by row_rank, then the adapter, if
     the destination is not itself a row.
 
-    - `row_rank`, `rank_row`, int32 [rows]: each row's index in the initial order of the heap, and
-      the row of each index.
+    - `row_rank`, int32 [rows], `rank_row`, int32 [connected rows]: each row's index in the initial
+      order of the heap, and the row of each index; those that no edge connects to the destinations
+      are not in the heap.
     - `row_weight`, int64 [rows]: flows that the row sends to each LID.
     - `first_weight`: initial weight of an edge, in flows.
     - `far`: paths of this weight or more are not found.
@@ -77,7 +78,7 @@ def _dijkstra(
     Return the number of rows listed.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    rows = len(by_edge)
+    rows = len(rank_row)
     size = rows + hangs
     for k in range(size):
         distance[k] = far

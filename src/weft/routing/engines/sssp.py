@@ -139,16 +139,22 @@ def sssp_table(
 def _fill_weighted(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, far: int
 ) -> None:
-    """Fill tables in OpenSM's order of switches and ports; see `weighted_tables`."""
-    graph = fabric.graph
-    guid = fabric.node_guid[graph.row_node].byteswap()
-    rank_row = np.argsort(guid, kind="stable").astype(np.int32)
-    row_rank = np.empty_like(rank_row)
-    row_rank[rank_row] = np.arange(graph.num_rows)
+    """Fill tables in OpenSM's order of switches and ports; see `weighted_tables`.
+
+    Each connected component is a subnet of its own.
+    """
+    graph, label = fabric.graph, fabric.graph.components
+    by_guid = np.argsort(fabric.node_guid[graph.row_node].byteswap(), kind="stable")
+    destinations = opensm_order(fabric, lmc)[1]
     row_weight = _row_lids(fabric, lmc)
-    total = int(row_weight.sum())
-    weighted_tables(
-        graph.parts, row_rank, rank_row, row_weight, total * total, far, opensm_order(fabric,
-        lmc)[1], destination_ports(fabric), (graph.destination_link >= 0).astype(np.uint8), lmc,
-        int(np.iinfo(table.dtype).max), table,
-    )  # fmt: skip
+    row_rank = np.empty(graph.num_rows, dtype=np.int32)
+    for part in range(int(label.max()) + 1):
+        rank_row = by_guid[label[by_guid] == part].astype(np.int32)
+        row_rank[rank_row] = np.arange(len(rank_row))
+        listed = destinations[label[graph.destination_row[destinations]] == part]
+        total = int(row_weight[rank_row].sum())
+        weighted_tables(
+            graph.parts, row_rank, rank_row, row_weight, total * total, far, listed,
+            destination_ports(fabric), (graph.destination_link >= 0).astype(np.uint8), lmc,
+            int(np.iinfo(table.dtype).max), table,
+        )  # fmt: skip
