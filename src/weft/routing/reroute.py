@@ -100,7 +100,7 @@ def opensm_reroute(
         if not came_up:
             attached = np.repeat(whole.graph.destination_row >= 0, 1 << routes.lmc)
             present[attached] = kept.table[attached]
-        result = _swept(_with_lids(whole, before, routes.lmc), present, entry, options)
+        result = _swept(_with_lids(whole, before.whole, routes.lmc), present, entry, options)
         reached = _reached(whole, sm)
         if not reached.all():
             result = replace(result, table=np.where(reached, result.table, kept.table))

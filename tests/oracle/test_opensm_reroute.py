@@ -1,0 +1,105 @@
+"""OpenSM's tables after failures and repairs on ibsim, entry by entry as predicted."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from tests.oracle.irregular import irregular
+from tests.oracle.tools import require_tools
+
+import weft
+from weft.core.errors import NotApplicable
+from weft.fabrics.load import fabric as load
+from weft.routing import route
+from weft.routing.reroute import opensm_reroute
+from weft.subnet.live.subnet import Subnet
+
+pytestmark = pytest.mark.oracle
+
+TREES = ["xgft:2;8,4;1,4;1,2", "xgft:3;4,4,4;1,2,2", "leaf-spine:leaves=6,spines=3,hosts=3"]
+TORI = ["torus:4x4,hosts=2", "torus:5x5,hosts=1", "torus:3x3x3"]
+#: Engine with OpenSM's settings -> its fabrics; numbers are seeds of irregular fabrics.
+ENGINES: dict[str, list[str | int]] = {
+    "minhop": [*TREES, *TORI, *range(8)],
+    "minhop;lmc=2": [*TREES, *TORI, *range(8)],
+    "updn": [*TREES, 9, 13, 17],
+    "updn;lmc=1": [*TREES, 9, 13, 17],
+    "dnup": [*TREES, *range(8)],
+    "dor": [*TREES, *TORI, *range(8)],
+    "ftree": TREES,
+    "sssp": [*TREES, *TORI, *range(8)],
+    "dfsssp": [*TREES, *TORI, *range(8)],
+    "torus-2QoS": TORI,
+    "file": [*TREES, *TORI, *range(8)],
+}
+#: Cases of each engine, each of three changes; those above `FEW` are for `make validate`.
+CASES, FEW = 50, 1
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    require_tools("opensm", "ibsim", "dump_fts")
+
+
+def change(subnet: Subnet, random: np.random.Generator, repair: bool) -> None:
+    """Pull a cable, the cables of a switch or that of a host, or plug a cable in; then sweep."""
+    fabric, own = subnet.initial_fabric, subnet._own
+    ends = fabric.link_from.reshape(-1, 2)
+    free = (ends != own).all(axis=1) & ~np.isin(np.arange(len(ends)), list(subnet._pulled))
+    switches = (ends < fabric.num_switches).all(axis=1)
+    kind = int(random.integers(3))
+    if repair and subnet.unplugged:
+        cables, verb = random.choice(list(subnet._pulled), 1), "ReLink"
+    else:
+        switch = (ends == random.integers(fabric.num_switches)).any(axis=1)
+        cables = np.flatnonzero(free & (switches, switch, ~switches)[kind])
+        cables = cables if kind == 1 else random.choice(cables, 1)
+        verb = "Unlink"
+    for cable in map(int, cables):
+        subnet._console(f"{verb} {subnet._end_of(cable)}")
+        if verb == "ReLink":
+            del subnet._pulled[cable]
+        else:
+            port = int(fabric.link_from_port[2 * cable])
+            subnet._pulled[cable] = fabric.port_name(int(fabric.link_from[2 * cable]), port)
+    with suppress(NotApplicable):  # a fallback to minhop
+        subnet.manager.sweep_again()
+
+
+@pytest.mark.parametrize(
+    ("engine", "seed"),
+    [
+        pytest.param(name, seed, marks=[pytest.mark.slow] if seed >= FEW else [])
+        for name in ENGINES
+        for seed in range(CASES)
+    ],
+)
+def test_tables_after_failures_and_repairs_are_predicted(engine: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    specs = ENGINES[engine]
+    spec = specs[seed % len(specs)]
+    fabric = irregular(spec) if isinstance(spec, int) else load(spec).shuffled(seed)
+    name, _, lmc = engine.partition(";lmc=")
+    loaded = route(fabric, "minhop:balance=opensm") if name == "file" else None
+    with weft.live(
+        fabric, None if loaded else name, routes=loaded, lmc=int(lmc) if lmc else None
+    ) as subnet:
+        tables, before = subnet.lfts(), fabric
+        for step in range(3):
+            change(subnet, random, repair=bool(step and random.integers(2)))
+            after = subnet.fabric
+            # The file engine loads the same tables again.
+            tables = opensm_reroute(
+                *((fabric, loaded) if loaded else (before, tables)), after, name, sm=subnet._own
+            )
+            real, before = subnet.lfts(), after
+            used = re.findall(r"(\S+) tables configured", subnet.log.read_text(errors="replace"))
+            if name != "file":
+                assert tables.engine == used[-1]
+            label, rows = after.graph.components, after.graph.destination_row
+            own = rows[: after.num_endpoints][after.endpoint_node == subnet._own]
+            columns = label == label[own[0]]
+            lines = np.repeat((rows >= 0) & columns[rows], 1 << real.lmc)
+            assert np.array_equal(tables.table[lines][:, columns], real.table[lines][:, columns])
