@@ -14,7 +14,6 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
 from weft.routing import route
-from weft.routing.opensm.counters import counted_slots, read_counters
 from weft.routing.opensm.dumps import DumpTables, find_dumps, load_tables
 from weft.routing.opensm.far import parse_far
 from weft.routing.opensm.lfts import lft_dump, read_lfts
@@ -157,51 +156,6 @@ def test_faults_of_packed_lanes_are_errors_with_the_line(tree: Fabric, tmp_path:
         with pytest.raises(InputError, match=message) as caught:
             read_sl2vl(tree, write(tmp_path, text.replace(row, new, 1)))
         assert caught.value.line
-
-
-# -- counters --------------------------------------------------------------------------------------
-
-
-def test_counters_of_each_port(tree: Fabric, tmp_path: Path) -> None:
-    value = (1 << 64) - 2
-    frame = read_counters(write(tmp_path, pm(tree, value)))
-    slots = counted_slots(tree, frame)
-    assert len(frame) == 3 * len(tree.port_link)
-    down = frame["counter"] == "link_down_counter"
-    assert frame.filter(down)["value"].to_list() == slots[down.to_numpy()].tolist()
-    assert sorted(slots.tolist()) == sorted(3 * list(range(len(tree.port_link))))
-    assert set(frame.filter(counter="port_xmit_data_extended")["value"]) == {value}
-    assert frame.filter(counter="port_xmit_wait_extended")["value"].null_count() == len(frame) // 3
-
-
-def test_counters_of_a_db_csv(tree: Fabric, tmp_path: Path) -> None:
-    guid = f"{int(tree.node_guid[0]):#018x}"
-    columns = "NodeGUID,PortGUID,PortNumber,LinkDownedCounter,PortXmitWaitExt,PortRcvErrorsExt"
-    rows = [f"{guid},{guid},1,0x2,17,-1", f"{guid},{guid},2,N/A,0,0xffff", "0x9,0x9,1,1,1,1"]
-    path = write(tmp_path, db_csv(tree, counters=section("PM_INFO", columns, rows)))
-    frame = read_counters(path)
-    assert counted_slots(tree, frame).tolist() == [0, 0, 0, 1, 1, 1, -1, -1, -1]
-    assert frame["counter"].to_list()[:3] == [
-        "link_downed_counter", "port_xmit_wait_ext", "port_rcv_errors_ext",
-    ]  # fmt: skip
-    assert frame["value"].to_list()[:6] == [2, 17, None, None, 0, 0xFFFF]
-    assert len(read_counters(write(tmp_path, db_csv(tree)))) == 0
-
-
-def test_faults_of_counters_are_errors(tree: Fabric, tmp_path: Path) -> None:
-    text = pm(tree, 1)
-    for old, new, message in (
-        ("link_down_counter=0x0\n", "link_down_counter=many\n", "expected a port or the value"),
-        ("Port=1 ", "Port:1 ", "expected a port or the value"),
-        ("Port=2 ", "Port=1 ", "link_down_counter of port 1 of .* occurs twice"),
-    ):
-        assert old in text
-        with pytest.raises(InputError, match=message):
-            read_counters(write(tmp_path, text.replace(old, new, 1)))
-    rows = ["0x200000,0x200000,1,many"]
-    csv = section("PM_INFO", "NodeGUID,PortGUID,PortNumber,LinkDownedCounter", rows)
-    with pytest.raises(InputError, match="LinkDownedCounter is 'many'; expected a number"):
-        read_counters(write(tmp_path, db_csv(tree, counters=csv)))
 
 
 # -- adaptive routing ------------------------------------------------------------------------------
@@ -357,11 +311,13 @@ def test_files_of_a_folder_are_found_by_their_contents(tree: Fabric, tmp_path: P
     log = write(inner, "Nov 27 10:57:57 576255 [46] 0x03 -> OpenSM 3.3.23\n", "messages.txt")
     write(inner, "nothing known\n", "other.txt")
     dumps = find_dumps([tmp_path])
-    assert {kind: getattr(dumps, kind) for kind in paths} == paths
+    found = {kind: getattr(dumps, kind) for kind in paths}
+    assert found == paths | {"counters": (paths["counters"],)}
     assert dumps.logs == (log,)
     assert not dumps.others
     for kind, path in paths.items():
-        assert getattr(find_dumps([path]), kind) == path
+        assert getattr(find_dumps([path]), kind) == found[kind]
+        assert path == found[kind] or (path,) == found[kind]
     other = write(inner, fdbs(tree, routes), "ibdiagnet2.fdbs")
     dumps = find_dumps([tmp_path])
     assert (dumps.lfts, dumps.others) == (other, (paths["lfts"],))

@@ -25,7 +25,7 @@ class Column(NamedTuple):
         Meaning of the values, and of null if null may occur.
     """
 
-    dtype: type[pl.DataType]
+    dtype: type[pl.DataType] | pl.DataType
     unit: str
     meaning: str
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,10 +22,11 @@ from weft.core.counts import count_text, counted
 from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
+from weft.counters.read import read_counters
 from weft.fabrics import Fabric
+from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
-from weft.routing.opensm.counters import read_counters
 from weft.routing.opensm.dumps import DumpTables, load_tables
 from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
@@ -237,6 +238,10 @@ def audit(
     return _Auditor(found, judged, management, tuple(better)).run()
 
 
+#: One or several files.
+_Found = TypeVar("_Found")
+
+
 class _Auditor:
     def __init__(
         self, evidence: Evidence, judged: Judged, management: bool, better: tuple[str, ...]
@@ -316,11 +321,7 @@ class _Auditor:
             *misplaced_manager(self.fabric, log),
             *wrong_roots(self.fabric, self.settings, self.engine, folders),
             *(idle_lmc(self.fabric, routes) if routes is not None else ()),
-            *self.optional(
-                lambda file: cable_errors(self.fabric, read_counters(file)),
-                self.dumps.counters,
-                "errors of cables",
-            ),
+            *self.optional(self.counted_errors, self.dumps.counters, "errors of cables"),
             *self.optional(
                 lambda file: slurm_faults(self.fabric, file), self.dumps.slurm, "Slurm's topology"
             ),
@@ -358,12 +359,20 @@ class _Auditor:
             for each in found
         ]
 
+    def counted_errors(self, files: Sequence[Path]) -> list[Finding]:
+        """Return errors that ports have counted, and what was left out of the files."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FormatWarning)
+            counters = read_counters(files, self.fabric, timed=False)
+        said = (each.message for each in caught if isinstance(each.message, FormatWarning))
+        return [*of_reading(said), *cable_errors(counters)]
+
     def optional(
-        self, check: Callable[[Path], Iterable[Finding]], file: Path | None, what: str
+        self, check: Callable[[_Found], Iterable[Finding]], found: _Found | None, what: str
     ) -> list[Finding]:
-        """Return the findings about a file without which everything else can be judged."""
+        """Return the findings about files without which everything else can be judged."""
         try:
-            return [] if file is None else list(check(file))
+            return list(check(found)) if found else []
         except InputError as reason:
             self.unknown.append(f"{what}: {reason}")
             return []

@@ -23,7 +23,7 @@ from weft.fabrics.formats.records import node_record, shown
 _SECTION = re.compile(r"(START|END)_([A-Z\d_]+)\s*")
 _MARK = re.compile(r"^START_[A-Z\d_]+[ \t]*\r?$", re.MULTILINE)
 _NODES, _PORTS, _LINKS = "NODES", "PORTS", "LINKS"
-#: Section of the port counters, which `weft.routing.opensm.counters` reads.
+#: Section of the port counters, which `weft.counters` reads.
 COUNTERS = "PM_INFO"
 #: Known columns in lower case, those that are read first.
 _COLUMNS = {

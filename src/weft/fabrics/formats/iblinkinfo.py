@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 from weft.fabrics import DEFAULT_RATE
 from weft.fabrics.formats.diags import TYPES, End, Row, entries, has_line, port_net, rate_of
@@ -21,8 +22,8 @@ _PORT = (
     r'\s*+(?:0x(?P<guid>[0-9a-f]{16})\s++)?(?:"(?P<name>.*)"\s++)?(?P<lid>\d{1,5})\s++'
     r"(?P<port>\d{1,3})\[[\d ]{0,4}\]\s+==\(\s*+"
     rf"(?:(?P<width>\d{{1,2}}X|\?+|{_UNKNOWN})\s++(?P<speed>[\d.]+ Gbps(?: \(FDR10\))?"
-    rf"|[A-Za-z]+ [A-Za-z ]+|{_UNKNOWN})\s++(?=\S+ ?/))?(?:\w[\w ]*|{_UNKNOWN})/\s*"
-    rf"(?:\w[\w ]*|{_UNKNOWN})\)(?: \(HOQ:\d+ VL_Stall:\d+\))?\s*==>\s*+(?:"
+    rf"|[A-Za-z]+ [A-Za-z ]+|{_UNKNOWN})\s++(?=\S+ ?/))?(?P<state>\w[\w ]*|{_UNKNOWN})/\s*"
+    rf"(?P<physical>\w[\w ]*|{_UNKNOWN})\)(?: \(HOQ:\d+ VL_Stall:\d+\))?\s*==>\s*+(?:"
     r"(?:0x(?P<far_guid>[0-9a-f]{16})\s++)?(?P<far_lid>\d{1,5})\s++(?P<far_port>\d{1,3})"
     r'\[[\d ]{0,4}\]\s"(?P<far_name>.*)" \([^"]*\)'
     r'|\[\s*\]\s""\s\(\s*\)|"Port not available")'
@@ -30,8 +31,10 @@ _PORT = (
 _ANY_START = rf"{_START}|Switch:? 0x|(?:CA|Router|\?\?): "
 _LINE = re.compile(f"{_HEADING}|{_PORT}", re.ASCII)
 
+is_iblinkinfo = has_line(_START)
 
-@reader("iblinkinfo", suffixes=(".iblinkinfo",), sniff=has_line(_START))
+
+@reader("iblinkinfo", suffixes=(".iblinkinfo",), sniff=is_iblinkinfo)
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     """Output of ``iblinkinfo``, with or without ``-l``, ``-p`` and ``--switches-only``.
 
@@ -50,7 +53,12 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
     InputError
         If a line is neither heading, port nor message, or contradicts another line.
     """
-    rows: list[Row] = []
+    rows = [row for row, _ in port_lines(text, file)]
+    return port_net(file, rate, *_resolved(rows))
+
+
+def port_lines(text: str, file: str) -> Iterator[tuple[Row, str]]:
+    """Yield each line about a port, and the states of its link, such as ``Active/LinkUp``."""
     heading = End(0, 0, -1)
     for line, match in entries(text, file, _ANY_START, _LINE, "a heading or a port of iblinkinfo"):
         if match["heading"] is not None:
@@ -66,8 +74,7 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
             numbers = int(match["far_guid"] or "0", 16), int(match["far_port"])
             peer = End(*numbers, int(match["far_lid"]), match["far_name"])
         words = rate_of(match["width"] or "", match["speed"] or "")
-        rows.append(Row(line, own, words, peer))
-    return port_net(file, rate, *_resolved(rows))
+        yield Row(line, own, words, peer), f"{match['state'].strip()}/{match['physical'].strip()}"
 
 
 def _own(net: Netlist, line: int, match: re.Match[str], heading: End) -> End:

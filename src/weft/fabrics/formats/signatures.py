@@ -78,9 +78,17 @@ SIGNATURES = (
     ),
     Signature(
         "output of perfquery, which lists counters",
-        r"^# Port (?:extended )?counters: Lid \d+|^# PortRcvErrorDetails counters: ",
-        _DISCOVER,
+        r"^# Port[A-Za-z ]* ?counters: (?:Lid|DR path) |^# PortSamplesControl: Lid ",
+        _AUDITED,
+        "counters",
     ),
+    Signature(
+        "output of ibqueryerrors, which lists counters",
+        r"^(?:Errors|Data Counters) for (?:0x[0-9a-f]{1,16} )?\"|^## Summary: \d+ nodes checked",
+        _AUDITED,
+        "counters",
+    ),
+    Signature("Prometheus text of counters", r"^(?:node_)?infiniband_\w+\{", _AUDITED, "counters"),
     Signature(
         "a list of LIDs of an earlier run (guid2lid)",
         r"\A(?:[ \t]*\n)*0x[0-9a-f]{16} 0x[0-9a-f]{4} 0x[0-9a-f]{4}\s*$",

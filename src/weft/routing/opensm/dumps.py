@@ -38,7 +38,6 @@ _NAMES = {
     "policy": (POLICY,),
     "config": (CONFIG,),
     "adaptive": ("ibdiagnet2.far",),
-    "counters": ("ibdiagnet2.pm", "ibdiagnet2.db_csv"),
     "slurm": ("topology.conf", "topology.yaml"),
 }
 
@@ -58,8 +57,8 @@ class Dumps:
     config: Path | None = None
     #: Adaptive routing tables, for `load_tables`, too.
     adaptive: Path | None = None
-    #: Port counters, for `weft.routing.opensm.counters`.
-    counters: Path | None = None
+    #: Port counters, for `weft.counters.read`.
+    counters: tuple[Path, ...] = ()
     #: A topology file of Slurm.
     slurm: Path | None = None
     #: Files of folders that are not taken, because a file of their kind was found before.
@@ -68,7 +67,7 @@ class Dumps:
     def files(self) -> list[Path]:
         """Return all files."""
         own: list[Path | None] = [getattr(self, kind) for kind in _NAMES]
-        return [*(path for path in own if path is not None), *self.logs]
+        return [*(path for path in own if path is not None), *self.logs, *self.counters]
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
@@ -81,6 +80,7 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
     files: dict[str, Path] = {}
     logs: tuple[Path, ...] = ()
     others: list[Path] = []
+    counters: list[Path] = []
     for path in paths:
         if path.is_dir():
             logs = logs or logs_of(path.iterdir())
@@ -92,6 +92,8 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
                 if kind == "log":
                     logs = logs or logs_of(file.parent.iterdir()) or (file,)
                     others += [] if file in logs else [file]
+                elif kind == "counters":
+                    counters.append(file)
                 elif files.setdefault(kind, file) != file:
                     others.append(file)
         else:
@@ -101,10 +103,16 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
                     raise InputError(f"is of the same kind as {logs[-1]}", file=path)
                 logs = logs_of((*logs, path)) if is_log_name(path) else (path,)
                 continue
+            if kind == "counters":
+                counters.append(path)
+                continue
             if kind in files and not files[kind].samefile(path):
                 raise InputError(f"is of the same kind as {files[kind]}", file=path)
             files[kind] = path
-    return Dumps(**files, logs=logs, others=tuple(others))
+    # ibdiagnet2 writes the same counters to two files, one of which has all else, too.
+    alone = [path for path in counters if not is_db_csv(head_of(path))]
+    chosen = tuple(dict.fromkeys(alone or counters))
+    return Dumps(**files, logs=logs, counters=chosen, others=tuple(others))
 
 
 def _rank(folder: Path, file: Path, kind: str) -> tuple[int, int]:

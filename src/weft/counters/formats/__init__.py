@@ -1,0 +1,1 @@
+"""Formats of readings of port counters: one file per format."""

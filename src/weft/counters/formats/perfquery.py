@@ -1,0 +1,165 @@
+"""Output of ``perfquery``, with and without ``-x``: any number of ports, one after the other.
+
+Lines among the ports may give the time (``# time 2026-01-01T00:00:00Z``, or what ``date`` prints),
+the node (``# guid 0x…``), and the length of a tick of PortXmitWait (``# tick 8 bytes``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from weft.counters.counters import COUNTERS, Counters, column_of
+from weft.counters.formats.record import FileReader, PortReading
+from weft.counters.slots import lids_of_slots, nodes_of_slots
+from weft.counters.times import moment_of
+from weft.fabrics.formats.diags import FATAL, MESSAGE, warn_messages
+from weft.fabrics.formats.records import shown
+
+PATTERN = r"# (?:Port|PMA?)[A-Za-z ]* ?counters?: |# PortSamplesControl: "
+_HEADER = re.compile(
+    r"# ([A-Z][\w ]*): (?:Lid (\d{1,5})|DR path .*) port (\d{1,3})(?: \((CapMask: .*)\))?", re.ASCII
+)
+_WIDE, _NARROW = "Port extended counters", "Port counters"
+_VALUE = re.compile(r"([A-Za-z][\w\[\]]*):\.+(0x[0-9a-fA-F]{1,16}|\d{1,20})", re.ASCII)
+_NOTE = re.compile(r"#\s*(time|guid|tick)\b[:=]?\s*(.*)", re.ASCII)
+_TICK = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) bytes", re.ASCII)
+_GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
+#: Values of a block that are no counters.
+_OTHERS = {"CounterSelect", "CounterSelect2"}
+
+
+def read(text: str, file: str) -> list[PortReading]:
+    """Return the ports of a file.
+
+    Raises
+    ------
+    InputError
+        If a line is neither header, counter, note nor message, or contradicts another line.
+    """
+    return _Perfquery(file).read(text)
+
+
+class _Perfquery(FileReader):
+    """The file so far: the present port and its kind, and what notes say of all that follow."""
+
+    now: PortReading | None = None
+    kind = ("", "")
+    guid = 0
+    time_ns: int | None = None
+    tick_bytes: float | None = None
+
+    def read(self, text: str) -> list[PortReading]:
+        lines = text.split("\n")
+        #: Most counters of a port, by what the port can count.
+        self.most: dict[tuple[str, str], int] = {}
+        messages: list[tuple[int, str]] = []
+        for number, line in enumerate(map(str.rstrip, lines), 1):
+            if match := _VALUE.fullmatch(line):
+                self._value(match, number, cut=number == len(lines))
+            elif not line:
+                continue
+            elif header := _HEADER.fullmatch(line):
+                self._end()
+                self._begin(header, number)
+            elif note := _NOTE.fullmatch(line):
+                self._end()
+                self._note(note, number)
+            elif (moment := moment_of(line)) is not None:
+                self._end()
+                self.time_ns = self.assume_utc(moment)
+            elif FATAL.match(line):
+                self.fail(f"the program failed and its output is incomplete: {line}", number)
+            elif MESSAGE.match(line):
+                messages.append((number, line))
+            elif line[0] != "#" or "ounters:" in line:
+                self.fail(f"expected a counter of perfquery, found {shown(line)}", number)
+        self._end(last=True)
+        warn_messages(self.file, messages)
+        return self.done()
+
+    def _begin(self, header: re.Match[str], number: int) -> None:
+        kind, lid, port, mask = header.groups()
+        self.kind = kind, mask or ""
+        self.now = PortReading(
+            number, int(port), self.guid, int(lid or 0), time_ns=self.time_ns,
+            narrow=kind == _NARROW, tick_bytes=self.tick_bytes,
+        )  # fmt: skip
+        if kind not in (_WIDE, _NARROW):
+            self.leave_out(kind, "kind", "of counters of perfquery that weft does not use")
+        elif not self.now.lid and not self.guid:
+            self.fail("the port has no LID; expected it, or a line '# guid 0x…' before", number)
+
+    def _value(self, match: re.Match[str], number: int, cut: bool) -> None:
+        name, text = match.groups()
+        if self.now is None:
+            self.fail("this value is not below a header of perfquery", number)
+        value = int(text, 16 if text[1:2] == "x" else 10)
+        if name == "PortSelect" and value != self.now.port:
+            self.fail(f"PortSelect is {value} below a header of port {self.now.port}", number)
+        if self.kind[0] not in (_WIDE, _NARROW) or name == "PortSelect" or name in _OTHERS:
+            return
+        if cut:
+            self._half(f"the last line, {name} of {self.now.name}, has no end")
+            return
+        if value >> 64:
+            self.fail(f"{name} is {value}, but the counter has 64 bits", number)
+        if column_of(name) in self.now.values:
+            self.fail(f"{name} of {self.now.name} occurs twice", number)
+        self.put(self.now, name, value, number)
+
+    def _half(self, item: str) -> None:
+        self.leave_out(item, "part", "of the file that is cut short", "half a reading")
+
+    def _end(self, last: bool = False) -> None:
+        """Add the present port, if there is one."""
+        port, self.now = self.now, None
+        if port is None or self.kind[0] not in (_WIDE, _NARROW):
+            return
+        most = self.most.get(self.kind, 0)
+        if not port.values or (last and len(port.values) < most):
+            self._half(f"{port.name} has {len(port.values)} counters, fewer than other ports")
+        self.most[self.kind] = max(most, len(port.values))
+        if port.values:
+            self.add(port)
+
+    def _note(self, note: re.Match[str], number: int) -> None:
+        what, text = note[1], note[2].strip()
+        moment = moment_of(text) if what == "time" else None
+        if moment is not None:
+            self.time_ns = self.assume_utc(moment)
+        elif what == "guid" and _GUID.fullmatch(text):
+            self.guid = int(text, 16)
+        elif what == "tick" and (match := _TICK.fullmatch(text)) and float(match[1]) > 0:
+            self.tick_bytes = float(match[1])
+        else:
+            expected = {"time": "a date and time", "guid": "a GUID", "tick": "such as '8 bytes'"}
+            self.fail(f"# {what} is {shown(text)}; expected {expected[what]}", number)
+
+
+def write(counters: Counters) -> Iterator[tuple[int, str]]:
+    """Yield the time in ns of each reading, and what ``perfquery -x`` of each port would show."""
+    fabric = counters.fabric
+    columns = [name for name in COUNTERS if not counters.frame[name].null_count()]
+    width = max(len(COUNTERS[name].name) for name in COUNTERS) + 5
+    node_of, lids = nodes_of_slots(fabric), lids_of_slots(fabric)
+    for reading in counters.readings:
+        time_ns = int(reading.frame["reading"].to_physical()[0])
+        at = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(tzinfo=None).isoformat()
+        lines = [f"# time {at}.{time_ns % 10**9:09d}Z"]
+        tick = None
+        for row in reading.frame.select("slot", "tick_bytes", *columns).iter_rows(named=True):
+            node = int(node_of[row["slot"]])
+            port = row["slot"] - int(fabric.port_offset[node]) + 1
+            if row["tick_bytes"] != tick:
+                tick = row["tick_bytes"]
+                lines.append(f"# tick {tick:.15g} bytes")
+            lid = int(lids[row["slot"]])
+            lines += [
+                f"# guid {int(fabric.node_guid[node]):#018x}",
+                f"# {_WIDE}: Lid {lid} port {port}",
+            ]
+            pairs = [("PortSelect", port), *((COUNTERS[name].name, row[name]) for name in columns)]
+            lines += [f"{f'{name}:':.<{width}}{value}" for name, value in pairs]
+        yield time_ns, "\n".join(lines) + "\n"
