@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.ibdiagnet2_files import db_csv, far, pm, section, with_lids
+from tests.ibdiagnet2_files import far, pm, with_lids
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric

@@ -17,7 +17,7 @@ from weft.counters.formats import ibdiagnet2, iblinkinfo, ibqueryerrors, perfque
 from weft.counters.formats.record import PortReading
 from weft.counters.ports import Ports
 from weft.counters.slots import port_text
-from weft.counters.times import Moment, moment_in, moment_of
+from weft.counters.times import ReadTime, moment_in, moment_of
 from weft.fabrics import Fabric
 from weft.fabrics.formats.db_csv import is_db_csv
 from weft.fabrics.formats.diags import has_line
@@ -93,9 +93,9 @@ def read_counters(
 class _File(NamedTuple):
     path: Path
     #: Time that the user gives.
-    given: Moment | None = None
+    given: ReadTime | None = None
     #: Time in the name of the folder, which is that of a whole reading.
-    folder: Moment | None = None
+    folder: ReadTime | None = None
     #: Whether the file is one of a folder, where files of other kinds are passed over.
     found: bool = False
 
@@ -162,7 +162,7 @@ class _Reader:
         in_name = moment_in(file.path.name)
         usual = file.given or in_name or file.folder
         if usual is None and self.modified:
-            usual = Moment(file.path.stat().st_mtime_ns)
+            usual = ReadTime(file.path.stat().st_mtime_ns)
         whole = file.given or file.folder
         name = _GUID_NAME.fullmatch(file.path.name)
         found: dict[int, dict[int, PortReading]] = {}

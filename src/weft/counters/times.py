@@ -24,14 +24,14 @@ _DATE = re.compile(
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
-class Moment(NamedTuple):
+class ReadTime(NamedTuple):
     """A time in ns since 1970, and whether its zone had to be taken for UTC."""
 
     ns: int
     assumed_utc: bool = False
 
 
-def moment_in(text: str) -> Moment | None:
+def moment_in(text: str) -> ReadTime | None:
     """Return the only time in a name or line, None if there is none or more than one."""
     found = {_iso(match) for match in _ISO.finditer(text)} - {None}
     if not found:
@@ -39,7 +39,7 @@ def moment_in(text: str) -> Moment | None:
     return found.pop() if len(found) == 1 else None
 
 
-def moment_of(text: str) -> Moment | None:
+def moment_of(text: str) -> ReadTime | None:
     """Return the time that a text consists of: a date and time, or what ``date`` prints."""
     text = text.strip()
     for form, read in ((_ISO, _iso), (_EPOCH, _epoch), (_DATE, _date)):
@@ -48,17 +48,17 @@ def moment_of(text: str) -> Moment | None:
     return None
 
 
-def _iso(match: re.Match[str]) -> Moment | None:
+def _iso(match: re.Match[str]) -> ReadTime | None:
     *numbers, fraction, zone = match.groups()
     return _moment([int(number) for number in numbers], zone, fraction or "")
 
 
-def _epoch(match: re.Match[str]) -> Moment:
+def _epoch(match: re.Match[str]) -> ReadTime:
     fraction = match[2] or match[3] or ""
-    return Moment(int(match[1]) * 10**9 + int(fraction.ljust(9, "0")))
+    return ReadTime(int(match[1]) * 10**9 + int(fraction.ljust(9, "0")))
 
 
-def _date(match: re.Match[str]) -> Moment | None:
+def _date(match: re.Match[str]) -> ReadTime | None:
     month, day = (match[1], match[2]) if match[1] else (match[4], match[3])
     at, year = _MONTHS.find(month), match[5] or match[11]
     hour = int(match[6])
@@ -70,7 +70,7 @@ def _date(match: re.Match[str]) -> Moment | None:
     return _moment(numbers, match[10], "")
 
 
-def _moment(numbers: list[int], zone: str | None, fraction: str) -> Moment | None:
+def _moment(numbers: list[int], zone: str | None, fraction: str) -> ReadTime | None:
     try:
         at = datetime(*numbers, tzinfo=UTC)  # type: ignore[misc, arg-type]
     except ValueError:
@@ -81,4 +81,4 @@ def _moment(numbers: list[int], zone: str | None, fraction: str) -> Moment | Non
         offset_s = (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (1 if zone[0] == "+" else -1)
         known = True
     ns = (int(at.timestamp()) - offset_s) * 10**9 + int(fraction.ljust(9, "0") or 0)
-    return Moment(ns, not known) if 0 <= ns < 1 << 63 else None
+    return ReadTime(ns, not known) if 0 <= ns < 1 << 63 else None

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from weft.core.errors import InputError
 from weft.counters.counters import COUNTERS, column_of
-from weft.counters.times import Moment
+from weft.counters.times import ReadTime
 from weft.fabrics.formats.format_registry import warn, warn_of
 
 #: Port number for the sum of the counters of all ports.
@@ -77,7 +77,7 @@ class FileReader:
         if port.values.setdefault(column, value) != value:
             self.fail(f"{name} of {port.name} occurs twice", line)
 
-    def assume_utc(self, moment: Moment) -> int:
+    def assume_utc(self, moment: ReadTime) -> int:
         """Return a time, and note if its zone was taken for UTC."""
         if moment.assumed_utc and not self._left_out["time", "", "assumed zone"]:
             self.leave_out("", "time", "", "assumed zone")

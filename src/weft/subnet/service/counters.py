@@ -15,7 +15,7 @@ _LOAD_S = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)
 _ENDS = ("done", "left", "expired", "withdrawn")
 
 
-class Counters:
+class ServiceCounters:
     """What the service counts; all since its start."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft import __version__
 from weft.subnet.service.access import Access
-from weft.subnet.service.counters import Counters
+from weft.subnet.service.counters import ServiceCounters
 from weft.subnet.service.ledger import KeyState
 from weft.subnet.service.service import Service
 
@@ -79,7 +79,7 @@ def _gauge(name: str, text: str, label: str, values: dict[str, float]) -> GaugeM
 class CountRefusals:
     """Counts all answers with a status of 400 or above by their code; the outermost middleware."""
 
-    def __init__(self, app: ASGIApp, counters: Counters) -> None:
+    def __init__(self, app: ASGIApp, counters: ServiceCounters) -> None:
         self._app = app
         self._counters = counters
 

@@ -29,7 +29,7 @@ from weft.sim.keys.choice import Criterion
 from weft.sim.keys.network import key_network
 from weft.subnet.service import makers, models
 from weft.subnet.service.clock import Clock
-from weft.subnet.service.counters import Counters
+from weft.subnet.service.counters import ServiceCounters
 from weft.subnet.service.ledger import (
     BASE,
     Announced,
@@ -144,7 +144,7 @@ class Service:
         self.store = store
         self.settings = settings
         self.rules = rules
-        self.counters = Counters()
+        self.counters = ServiceCounters()
         #: Text for the user about the clock, the store or the subnet; empty if all is well.
         self.problems: dict[str, str] = {}
         self.subnet = KnownSubnet()
