@@ -265,3 +265,4 @@ opensm_app = cyclopts.App(
 )
 opensm_app.command(live_command, name="live")
 opensm_app.command(export_command, name="export")
+opensm_app.command("weft.cli.rehearse:rehearse_command", name="rehearse")

@@ -6,9 +6,8 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,9 +25,8 @@ from weft.routing.opensm.osm_log import Sweep, is_foreign, last_error, sweeps
 from weft.routing.opensm.ports import destination_name, port_guids, refuse_forwarding_hosts
 from weft.routing.opensm.tables_folder import DUMP, SUBNET
 from weft.routing.routes import Routes, TableRoutes
-from weft.routing.routes.mixed_tables import MixedTables, detour
 from weft.routing.routes.tables import distinct_lids
-from weft.routing.validation.deadlock import CreditLoop, credit_loops
+from weft.routing.validation.replacement import loading_steps
 from weft.routing.validation.validate import validate
 from weft.subnet.export import CACHE
 from weft.subnet.live.daemon import DaemonFiles, Process, read_daemon
@@ -180,7 +178,7 @@ class Manager:
         if self._loaded is None:
             return True
         view, programmed = self._look(), self._tables()
-        wanted = _moved(self._loaded[1], self._loaded[0], view.fabric)
+        wanted = moved(self._loaded[1], self._loaded[0], view.fabric)
         return not len(differences(view.fabric, view.lids, wanted, programmed))
 
     def _look(self) -> _View:
@@ -219,7 +217,7 @@ class Manager:
 
             self._held = view.fabric, _once_written(read)
         fabric, tables = self._held
-        return _moved(tables, fabric, view.fabric)
+        return moved(tables, fabric, view.fabric)
 
     # -- sweeps ------------------------------------------------------------------------------
 
@@ -301,7 +299,10 @@ class Manager:
         view = self._look()
         tables = self._checked(fabric, routes, view)
         previous = self._tables()
-        steps = _steps(view.fabric, previous, tables)
+        try:
+            steps = loading_steps(view.fabric, previous, tables)
+        except NotApplicable as refusal:
+            raise NotApplicable(f"the {tables.engine} routes were not loaded: {refusal}") from None
         texts = [lft_bytes(view.fabric, step, lids=view.lids) for step in steps]
         if ended := self.process.ended():
             raise WeftError(f"OpenSM does not run ({ended}); nothing was changed")
@@ -343,7 +344,7 @@ class Manager:
             )
         if view.unknown:
             raise InputError(unknown_cables(self.fabric, view.unknown))
-        tables = _moved(routes, fabric, view.fabric)
+        tables = moved(routes, fabric, view.fabric)
         if not validate(view.fabric, *distinct_lids(tables)).ok_where_connected:
             judged = validate(view.fabric, tables)
             raise NotApplicable(
@@ -383,7 +384,7 @@ class Manager:
         base[new[both]] = view.lids.base[old[both]]
         lids = Lids(base, now.lids.lmc)
         spans = read_guid2lid(self.files.guid2lid)
-        given = _moved(tables, view.fabric, now.fabric)
+        given = moved(tables, view.fabric, now.fabric)
         dump = self.files.dumps / DUMP
         found = _once_written(
             lambda: verify_tables(now.fabric, now.seen, spans, dump, sweep, lids, given)
@@ -440,40 +441,7 @@ def _is_whole(seen: DiscoveredSubnet) -> bool:
     return all((*end[2:], *end[:2]) in seen.cables for end in seen.cables)
 
 
-def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[TableRoutes]:
-    """Return tables to load one after the other; the last ones are the new tables.
-
-    No mixture of consecutive tables can deadlock. If the previous and the new tables lose no
-    packets, no mixture does; otherwise as few steps as possible are taken.
-    """
-
-    def mixed(one: TableRoutes, other: TableRoutes) -> MixedTables:
-        return MixedTables.of(*distinct_lids(one, other))
-
-    lossless = not any(mixed(end, end).lost(fabric) for end in (before, after))
-    loops: list[CreditLoop] = []
-    for way in _ways(fabric, before, after):
-        for one, other in pairwise([before, *way]):
-            mixture = mixed(one, other)
-            loops, _ = credit_loops(fabric, mixture)
-            if loops or (lossless and mixture.lost(fabric)):
-                break
-        else:
-            return way
-    raise NotApplicable(
-        f"the {after.engine} routes were not loaded: while OpenSM replaces the present tables, "
-        f"packets can deadlock, for example {loops[0].text(fabric)}"
-    )
-
-
-def _ways(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> Iterator[list[TableRoutes]]:
-    """Iterate over tables to load one after the other, the shortest way first."""
-    yield [after]
-    first, last = detour(fabric, before, after)
-    yield from ([first, after], [last, after], [first, last, after])
-
-
-def _moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
+def moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
     """Return the entries of tables for another fabric, of switches and ports that both have."""
     if old.digest == new.digest:
         return routes

@@ -183,6 +183,17 @@ class Child:
         return "" if status is None else f"the program ended with {ending(status)}"
 
 
+def end_process(process: subprocess.Popen[Any]) -> None:
+    """End a program by SIGTERM, or by SIGKILL if it takes too long."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(guardian.PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def wait_for(
     ready: Callable[[], bool],
     ended: Callable[[], str],

@@ -29,6 +29,7 @@ from weft.subnet.live.opensm_conf import check_settings, torus_text
 from weft.subnet.live.processes import (
     Child,
     Processes,
+    end_process,
     ending,
     log_text,
     search_path,
@@ -94,6 +95,15 @@ class Running:
         return self.initial_fabric.without(cables=self._pulled)
 
     @property
+    def manager_node(self) -> int:
+        """Node of the host on which OpenSM runs."""
+        return self._own
+
+    def sim_host(self, host: int) -> str:
+        """Return ibsim's name of a host: ``SIM_HOST`` of programs that run on it."""
+        return str(self._ids[self.initial_fabric.num_switches + host])
+
+    @property
     def unplugged(self) -> tuple[str, ...]:
         """A port of each cable that is unplugged, ``node[port]``."""
         return tuple(self._pulled.values())
@@ -138,6 +148,7 @@ class Running:
             settings["lmc"] = lmc
         if qos is not None:
             settings["qos"] = str(qos).upper()
+        self._qos, self._options = qos, options
         for name in _OURS & options.keys():
             raise InputError(f"{name} is set by weft, and cannot be an option")
         check_settings(options, self._programs["opensm"])
@@ -148,7 +159,23 @@ class Running:
             self._given = read_lfts(
                 self.fabric, path, lids=self._expected, lmc=int(settings["lmc"])
             )
-        self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
+        self._manage(settings)
+
+    def _restart(self, engine: str, tables: OpensmTables | None) -> None:
+        """End OpenSM, and start it with another engine or with tables to load."""
+        self._check_running()
+        end_process(self._sm)
+        self.engine = engine
+        settings: dict[str, Any] = {"lmc": self._lmc}
+        if engine in NEED_QOS:
+            settings["qos"] = "TRUE"
+        if tables is not None:
+            settings |= self._lay_out(tables)
+        if self._qos is not None:
+            settings["qos"] = str(self._qos).upper()
+        # The new OpenSM may not yet have replaced the log when it is read.
+        self.log.unlink(missing_ok=True)
+        self._manage(settings)
 
     def _lay_out(self, tables: OpensmTables) -> dict[str, str]:
         """Write the files of tables to OpenSM's folder; return the settings of opensm.conf."""
@@ -237,6 +264,7 @@ class Running:
             "qos_policy_file": folder / "qos-policy.conf",
             "torus_config": folder / "torus-2QoS.conf",
             **settings,
+            **{name: _from_here(text) for name, text in self._options.items()},
         }
         path = folder / "opensm.conf"
         write_text(path, "".join(f"{name} {value}\n" for name, value in config.items()))

@@ -21,16 +21,18 @@ from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.routing.opensm.lfts import read_lfts
-from weft.routing.opensm.lids import Lids, read_guid2lid
+from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
 from weft.routing.opensm.osm_log import ENGINES, complaints
-from weft.routing.opensm.tables_folder import GUID2LID, read_tables
+from weft.routing.opensm.tables_folder import GUID2LID, OpensmTables, read_tables
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.subnet.export import tables_for
 from weft.subnet.live import guardian
+from weft.subnet.live.manager import moved
 from weft.subnet.live.processes import (
     Processes,
     check_limit,
+    end_process,
     find_program,
     interrupts_left_to_the_command,
     orderly_signals,
@@ -360,7 +362,7 @@ class Subnet(Running):
         Parameters
         ----------
         routes
-            Routes of the present `fabric`, with the LMC of the subnet.
+            Routes of the present `fabric` or of `initial_fabric`, with the LMC of the subnet.
 
         Raises
         ------
@@ -371,48 +373,77 @@ class Subnet(Running):
             raise InputError(
                 f"OpenSM routes with its own engine {self.engine}; start the subnet with routes"
             )
-        expected = self._expect(read_guid2lid(self.folder / GUID2LID))
-        tables, _ = tables_for(self.fabric, routes, lids=expected)
+        tables, given = self._to_load(routes)
         for name, text in tables.files.items():
             if name != GUID2LID:
                 write_text(self.folder / name, text)
         self.manager.sweep_again()
+        self._verify(self._expect(read_guid2lid(self.folder / GUID2LID)), given)
+
+    def _to_load(self, routes: Routes) -> tuple[OpensmTables, TableRoutes]:
+        """Return routes as OpenSM's files, and the tables that the switches in reach then have."""
+        whole = self.initial_fabric
+        fabric = whole if routes.fabric_digest == whole.digest else self.fabric
+        cache = read_guid2lid(self.folder / GUID2LID)
+        lids = predict_lids(fabric, lmc=self._lmc, sm=self._own, cache=cache)
+        tables, _ = tables_for(fabric, routes, lids=lids)
         assert isinstance(routes, TableRoutes)  # tables_for refuses other routes
-        self._verify(expected, routes)
+        return tables, moved(routes, fabric, self.fabric)
 
-    def unlink(self, port: str) -> None:
-        """Unplug the cable in a port, ``node[port]``, and wait until OpenSM has routed again."""
-        cable = self.initial_fabric.find_cable(port)
-        if cable in self._pulled:
-            raise InputError(f"the cable in {port} is already unplugged")
-        if self._own in self.initial_fabric.link_from[2 * cable : 2 * cable + 2]:
-            raise InputError(
-                f"the cable in {port} leads to {self.initial_fabric.node_names[self._own]}, on "
-                "which OpenSM runs; start the subnet with another sm_host"
-            )
-        self._console(f"Unlink {self._end_of(cable)}")
-        self._pulled[cable] = port
-        self.manager.sweep_again()
+    def restart(self, engine: str, routes: TableRoutes | None = None) -> None:
+        """End OpenSM, start it with another engine or other routes, and wait for its sweep.
 
-    def relink(self, port: str) -> None:
-        """Plug in the cable of a port again, and wait until OpenSM has routed again."""
-        cable = self.initial_fabric.find_cable(port)
-        if cable not in self._pulled:
-            raise InputError(f"the cable in {port} is not unplugged")
-        self._console(f"ReLink {self._end_of(cable)}")
-        del self._pulled[cable]
-        self.manager.sweep_again()
+        Parameters
+        ----------
+        engine
+            Engine of OpenSM; not used if there are routes.
+        routes
+            Routes that OpenSM loads, as for `reload`.
+
+        Raises
+        ------
+        NotApplicable
+            If OpenSM cannot express the routes, or the engine refuses the fabric: then `sweep` has
+            the engine to which OpenSM fell back.
+        """
+        tables = given = None
+        if routes is not None:
+            tables, given = self._to_load(routes)
+            engine = tables.settings["routing_engine"]
+        self._restart(engine, tables)
+        self._verify(self._expect(read_guid2lid(self.folder / GUID2LID)), given)
+
+    def unlink(self, *ports: str, sweep: bool = True) -> None:
+        """Unplug the cables in ports, ``node[port]``; with `sweep`, let OpenSM route again."""
+        for port in ports:
+            cable = self.initial_fabric.find_cable(port)
+            if cable in self._pulled:
+                raise InputError(f"the cable in {port} is already unplugged")
+            if self._own in self.initial_fabric.link_from[2 * cable : 2 * cable + 2]:
+                raise InputError(
+                    f"the cable in {port} leads to {self.initial_fabric.node_names[self._own]}, "
+                    "on which OpenSM runs; start the subnet with another sm_host"
+                )
+            self._console(f"Unlink {self._end_of(cable)}")
+            self._pulled[cable] = port
+        if sweep:
+            self.manager.sweep_again()
+
+    def relink(self, *ports: str, sweep: bool = True) -> None:
+        """Plug in the cables of ports again; with `sweep`, let OpenSM route again."""
+        for port in ports:
+            cable = self.initial_fabric.find_cable(port)
+            if cable not in self._pulled:
+                raise InputError(f"the cable in {port} is not unplugged")
+            self._console(f"ReLink {self._end_of(cable)}")
+            del self._pulled[cable]
+        if sweep:
+            self.manager.sweep_again()
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
     """End a client of ibsim if it still runs, and remove its leftovers from the folder."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(guardian.PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    end_process(process)
     for stream in (process.stdout, process.stderr):
         if stream:
             stream.close()

@@ -1,0 +1,428 @@
+"""Rehearsal of new tables with the real OpenSM: loading, a failure meanwhile, and the way back.
+
+At each moment the tables that the switches then hold are read from the switches, and followed over
+the cables that are up. OpenSM's own view of the subnet is not used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.columns import Column, frame_of_rows
+from weft.core.counts import count_text
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric, LinkKind
+from weft.routing.opensm.lfts import read_lfts
+from weft.routing.opensm.lids import read_guid2lid
+from weft.routing.opensm.osm_log import NEED_QOS
+from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.tables_folder import GUID2LID, read_tables
+from weft.routing.routes import Routes, TableRoutes
+from weft.routing.routes.mixed_tables import MixedTables
+from weft.routing.routes.tables import distinct_lids
+from weft.routing.validation.deadlock import CreditLoop, credit_loops
+from weft.routing.validation.replacement import Replacement
+from weft.routing.validation.validate import Validation, validate
+from weft.subnet.live.manager import moved
+from weft.subnet.live.running import sm_node
+from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
+from weft.subnet.live.verify import differences, lids_of
+
+#: Parts that fail at random: a cable between switches, or a switch.
+RANDOM, RANDOM_SWITCH = "random", "random-switch"
+COLUMNS = {
+    "moment": Column(pl.String, "", "what has just ended"),
+    "took_s": Column(pl.Float64, "s", "time that it took, OpenSM's sweep included"),
+    "changed_entries": Column(pl.Int64, "", "entries of the switches that it changed"),
+    "changed_switches": Column(pl.Int64, "", "switches with such entries"),
+    "lost_pairs": Column(pl.Int64, "", "ordered pairs of hosts that cables connect without a path"),
+    "cut_off_pairs": Column(pl.Int64, "", "ordered pairs of hosts that no cables connect"),
+    "deadlock": Column(
+        pl.String, "", "whether the tables can deadlock; may: it depends on service levels"
+    ),
+    "between": Column(
+        pl.String, "",
+        "what can happen while the entries change one after the other: safe, loss or deadlock (on "
+        "one lane); null if none changes",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What the switches hold at a moment."""
+
+    name: str
+    took_s: float
+    #: The fabric with the cables that are up.
+    fabric: Fabric
+    #: The tables of `fabric` that the switches hold.
+    routes: TableRoutes
+    validation: Validation
+    changed_entries: int
+    changed_switches: int
+    #: Credit loops and entries that lose packets while entries since the last moment change, on the
+    #: present cables; entries count only if neither the previous nor the present tables lose any.
+    loops_between: list[CreditLoop] = field(default_factory=list)
+    lost_between: int = 0
+
+    @property
+    def lost_pairs(self) -> int:
+        """Number of ordered pairs of hosts that cables connect, but the tables do not."""
+        return len(self.validation.unrouted_connected_pairs)
+
+    @property
+    def deadlock(self) -> str:
+        """Whether the tables can deadlock."""
+        return self.validation.deadlock
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the values of `COLUMNS`."""
+        between = None
+        if self.changed_entries:
+            between = "loss" if self.lost_between else "safe"
+            between = "deadlock" if self.loops_between else between
+        return (
+            self.name, self.took_s, self.changed_entries, self.changed_switches, self.lost_pairs,
+            self.validation.num_disconnected_pairs, self.deadlock, between,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """A rehearsed change; see `rehearse`."""
+
+    fabric: Fabric
+    #: The parts that failed.
+    failed: tuple[str, ...]
+    #: What changes, and the steps of loading.
+    change: Replacement
+    moments: tuple[Moment, ...]
+    #: Why it is not safe to load the tables, or they cannot be taken back; empty if neither is so.
+    problems: tuple[str, ...]
+    #: What the failure costs, and what OpenSM's answers to it risk.
+    risks: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def table(self) -> pl.DataFrame:
+        """Return a row for each moment; see `COLUMNS`."""
+        return frame_of_rows(COLUMNS, [moment.row() for moment in self.moments])
+
+    @cached_property
+    def worst(self) -> Moment:
+        """The first moment with the most pairs without a path, among those that can deadlock."""
+        return max(self.moments, key=lambda moment: (moment.deadlock != "no", moment.lost_pairs))
+
+    @property
+    def verdict(self) -> str:
+        """Whether the tables are safe to load and to take back, in a few words."""
+        if self.problems:
+            return "NOT SAFE TO LOAD"
+        if self.moments[0].deadlock != "no":
+            return "no worse than the present tables, which can deadlock"
+        return "safe to load and to take back"
+
+    def text(self) -> list[str]:
+        """Return the verdict, and what it rests on, as one line each."""
+        worst = self.worst
+        return [
+            self.verdict,
+            *(f"problem: {problem}" for problem in self.problems),
+            *(f"risk: {risk}" for risk in self.risks),
+            f"worst moment: {worst.name}: {worst.lost_pairs:,} pairs without a path although "
+            f"cables connect them, {worst.validation.num_disconnected_pairs:,} cut off; deadlock: "
+            f"{worst.deadlock}",
+            *self.notes,
+        ]
+
+
+def rehearse(
+    fabric: Fabric,
+    routes: Routes,
+    *,
+    before: str | Path | None = None,
+    engine: str = "minhop",
+    fail: Sequence[str] = (RANDOM,),
+    at: int | None = None,
+    seed: int = 0,
+    sm_host: str | int | None = None,
+    options: Mapping[str, Any] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    keep: str | Path | None = None,
+    look: Callable[[Subnet, Moment], None] | None = None,
+) -> Rehearsal:
+    """Load tables on a simulated fabric, let a part fail meanwhile, go back, and repair it.
+
+    Parameters
+    ----------
+    fabric, routes
+        The fabric and the new forwarding tables.
+    before
+        The present tables, which OpenSM loads with its engine ``file``: an LFT dump, or a folder
+        with one. None if an engine of OpenSM computes them.
+    engine
+        That engine of OpenSM.
+    fail
+        Parts that fail together: cables as ``node[port]``, nodes with all their cables, ``random``
+        for a cable between switches, ``random-switch`` for a switch.
+    at
+        Number of the step of loading after which they fail, from 1 on; by default the middle one.
+    seed
+        Seed of random parts.
+    sm_host, options, timeout_s, keep
+        As for `weft.live`; by default OpenSM runs on a host that does not fail.
+    look
+        Called at each moment with the subnet.
+
+    Returns
+    -------
+    Rehearsal
+        The moments: before; after each step of loading, up to that of the failure; after the
+        failure; after OpenSM's sweep; after each step back; after the repair.
+
+    Raises
+    ------
+    NotApplicable
+        If OpenSM cannot load the tables, or its engine refuses the fabric at the start.
+    InputError
+        If a part or step does not exist, or the tables are of another fabric or have another LMC.
+    """
+    routes.check(fabric)
+    if not isinstance(routes, TableRoutes):
+        raise NotApplicable(f"OpenSM loads forwarding tables, but {routes.engine} has none")
+    names, ports = _failing(fabric, fail, seed)
+    with live(
+        fabric,
+        None if before is not None else engine,
+        tables=before,
+        lmc=routes.lmc if before is None else None,
+        sm_host=_manager_host(fabric, ports, names, sm_host),
+        options=options,
+        timeout_s=timeout_s,
+        keep=keep,
+    ) as subnet:
+        trial = _Trial(subnet, routes, look)
+        trial.note("before")
+        change = Replacement(fabric, trial.held, routes)
+        at = (len(change.steps) + 1) // 2 if at is None else at
+        if not 1 <= at <= len(change.steps):
+            steps = count_text(len(change.steps), "step")
+            raise InputError(f"the tables are loaded in {steps}; there is no step {at}")
+        first, of = trial.moments[0], f" of {len(change.steps)}"
+        for number, step in enumerate(change.steps[:at], 1):
+            trial.load(step, f"load, step {number}{of}" if len(change.steps) > 1 else "load")
+        loaded = trial.moments[1:]
+        trial.note(f"failure of {', '.join(names)}", lambda: subnet.unlink(*ports, sweep=False))
+        trial.note("OpenSM's sweep", subnet.manager.sweep_again)
+        trial.back(None if before is not None else engine, first.routes)
+        trial.note("repair", lambda: subnet.relink(*ports))
+        faults = [
+            (moment in loaded, fault)
+            for earlier, moment in pairwise(trial.moments)
+            for fault in _faults(first, earlier, moment)
+        ]
+        last = trial.moments[-1].routes.table
+        differ = int(np.count_nonzero(last != first.routes.table))
+        if differ:
+            entries = count_text(differ, "entry")
+            faults.append((True, f"the way back leaves {entries} that differ from those of before"))
+        return Rehearsal(
+            fabric, names, change, tuple(trial.moments),
+            problems=tuple(fault for ours, fault in faults if ours),
+            risks=tuple(fault for ours, fault in faults if not ours),
+            notes=tuple(trial.notes),
+        )  # fmt: skip
+
+
+class _Trial:
+    """A subnet whose tables are read at each moment."""
+
+    def __init__(
+        self,
+        subnet: Subnet,
+        after: TableRoutes,
+        look: Callable[[Subnet, Moment], None] | None,
+    ):
+        self.subnet, self.after, self.look = subnet, after, look
+        self.moments: list[Moment] = []
+        self.notes: list[str] = [*subnet.notes]
+        self._lanes = after.num_vls > 1 or subnet.engine in (*NEED_QOS, "nue")
+        #: What the switches hold, as tables of the whole fabric.
+        self.held = subnet.lfts()
+
+    def note(self, name: str, action: Callable[[], object] = lambda: None) -> None:
+        """Do something, and add the moment after it."""
+        start = time.monotonic()
+        action()
+        took_s = time.monotonic() - start
+        subnet, earlier = self.subnet, self.held
+        whole, fabric = subnet.initial_fabric, subnet.fabric
+        self._read(fabric)
+        lids = lids_of(whole, read_guid2lid(subnet.folder / GUID2LID))
+        changed = differences(whole, lids, earlier, self.held)
+        one, other = (moved(each, whole, fabric) for each in (earlier, self.held))
+        loops: list[CreditLoop] = []
+        lost = 0
+        if len(changed):
+            mixture = MixedTables.of(*distinct_lids(one, other))
+            loops, _ = credit_loops(fabric, mixture)
+            if not any(MixedTables.of(each, each).lost(fabric) for each in (one, other)):
+                lost = mixture.lost(fabric)
+        known = not self._lanes
+        if fabric is whole and np.array_equal(other.table, self.after.table):
+            other, known = self.after, True
+        moment = Moment(
+            name, took_s, fabric, other, validate(fabric, other, levels_known=known), len(changed),
+            len(np.unique(changed[:, 1])), loops, lost,
+        )  # fmt: skip
+        self.moments.append(moment)
+        if self.look is not None:
+            self.look(subnet, moment)
+
+    def _read(self, fabric: Fabric) -> None:
+        """Read the tables of the switches in OpenSM's reach; the others keep theirs."""
+        label = fabric.graph.components
+        own = np.flatnonzero(fabric.endpoint_node == self.subnet.manager_node)[0]
+        rows = np.flatnonzero(label == label[fabric.graph.destination_row[own]])
+        self.held = _laid_over(
+            self.held, self.subnet.initial_fabric, self.subnet.lfts(), fabric, rows
+        )
+
+    def load(self, step: TableRoutes, name: str) -> None:
+        """Let OpenSM load tables of the whole fabric."""
+        subnet = self.subnet
+        if subnet.engine == "file" and not self._lanes:
+            self.note(name, lambda: subnet.reload(step))
+        else:
+            self.note(name, lambda: subnet.restart("file", step))
+
+    def back(self, engine: str | None, first: TableRoutes) -> None:
+        """Go back to the engine of before or, without one, to the tables of before."""
+        subnet = self.subnet
+        if engine is None:
+            whole, fabric = subnet.initial_fabric, subnet.fabric
+            ends = (moved(each, whole, fabric) for each in (self.held, first))
+            steps = Replacement(fabric, *ends).steps
+            for number, step in enumerate(steps, 1):
+                of = f", step {number} of {len(steps)}" if len(steps) > 1 else ""
+                self.load(_laid_over(first, whole, step, fabric, slice(None)), f"back{of}")
+            return
+        try:
+            self.note(f"back to {engine}", lambda: subnet.restart(engine))
+        except NotApplicable as refusal:
+            self.notes.append(f"on the way back: {refusal}")
+            self.note(f"back to {subnet.sweep.engine} instead of {engine}")
+
+
+def _laid_over(
+    tables: TableRoutes, whole: Fabric, part: TableRoutes, fabric: Fabric, rows: Any
+) -> TableRoutes:
+    """Return tables of the whole fabric with the entries of `part`, of `fabric`, in some rows."""
+    there = np.isin(port_guids(whole), port_guids(fabric))
+    lines = np.repeat(there, 1 << tables.lmc)[:, None]
+    own = np.zeros(tables.table.shape[1], dtype=np.bool_)
+    own[rows] = True
+    table = np.where(lines & own, moved(part, fabric, whole).table, tables.table)
+    return replace(tables, table=table)
+
+
+def _faults(first: Moment, earlier: Moment, moment: Moment) -> list[str]:
+    """Return what is worse at a moment, or just before it, than before the change.
+
+    `first`, `earlier`: the moments before the change, and before `moment`.
+    """
+    faults = []
+    had = set(map(tuple, first.validation.unrouted_connected_pairs.tolist()))
+    lacks = moment.validation.unrouted_connected_pairs.tolist()
+    lost = [pair for pair in lacks if tuple(pair) not in had]
+    if lost:
+        source, target = (first.fabric.host_names[host] for host in lost[0])
+        faults.append(
+            f"after {moment.name}, {count_text(len(lost), 'pair')} that had a path before and "
+            f"that cables connect, without a path, for example {source} to {target}"
+        )
+    if moment.deadlock != "no" and first.deadlock == "no":
+        loop = moment.validation.credit_loops[0].text(moment.fabric)
+        faults.append(
+            f"after {moment.name}, packets {moment.deadlock} deadlock, for example {loop}"
+        )
+    if moment.loops_between and earlier.deadlock == moment.deadlock == "no":
+        loop = moment.loops_between[0].text(moment.fabric)
+        faults.append(
+            f"during {moment.name}, while entries change, packets can deadlock, for example {loop}"
+        )
+    if moment.lost_between:
+        faults.append(
+            f"during {moment.name}, while entries change, packets can be lost at "
+            f"{count_text(moment.lost_between, 'entry')}"
+        )
+    return faults
+
+
+def _failing(
+    fabric: Fabric, parts: Sequence[str], seed: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of failing parts, and a port of each of their cables."""
+    random = np.random.default_rng(seed)
+    names: list[str] = []
+    cables: list[NDArray[np.integer[Any]]] = []
+    for part in parts:
+        if part == RANDOM:
+            between = np.flatnonzero(fabric.link_kind[::2] == LinkKind.SWITCH_SWITCH)
+            if not len(between):
+                raise InputError(f"{fabric.name} has no cable between switches that could fail")
+            cables.append(random.choice(between, size=1))
+            names.append(fabric.cable_name(int(cables[-1][0])))
+            continue
+        if part.endswith("]"):
+            cables.append(np.array([fabric.find_cable(part)]))
+            names.append(part)
+            continue
+        switch = part == RANDOM_SWITCH
+        node = int(random.integers(fabric.num_switches)) if switch else fabric.find_node(part)
+        cables.append(np.unique(np.flatnonzero(fabric.link_from == node) >> 1))
+        names.append(fabric.node_names[node])
+        if not len(cables[-1]):
+            raise InputError(f"{names[-1]} has no cable that could fail")
+    links = 2 * np.unique(np.concatenate(cables)) if cables else np.zeros(0, dtype=np.int64)
+    if not len(links):
+        raise InputError("no part fails; expected cables, nodes, or random")
+    ends = zip(fabric.link_from[links].tolist(), fabric.link_from_port[links].tolist(), strict=True)
+    return tuple(names), tuple(fabric.port_name(*end) for end in ends)
+
+
+def _manager_host(
+    fabric: Fabric, ports: Sequence[str], names: Sequence[str], sm_host: str | int | None
+) -> int:
+    """Return the host on which OpenSM runs, which keeps its cable."""
+    left = fabric.without(cables=ports)
+    if sm_host is None:
+        return sm_node(left, None)
+    own = sm_node(fabric, sm_host)
+    if not (left.endpoint_node == own).any():
+        raise InputError(
+            f"the failure of {', '.join(names)} cuts off {fabric.node_names[own]}, on which OpenSM "
+            "runs; choose another host for it"
+        )
+    return own
+
+
+def read_new(fabric: Fabric, path: Path) -> TableRoutes:
+    """Read the tables to load: a folder of ``weft opensm export``, or an LFT dump."""
+    tables = read_tables(path)
+    if tables.source is None:
+        raise NotApplicable(
+            f"{path} has no forwarding tables: OpenSM's own engine "
+            f"{tables.settings['routing_engine']} computes them"
+        )
+    return read_lfts(fabric, tables.source)
