@@ -25,11 +25,11 @@ from weft.subnet.live.verify import lids_of
 pytestmark = pytest.mark.oracle
 
 #: Cases of `make test` and of `make validate`.
-FEW, ALL = 4, 50
+FEW, ALL = 3, 50
 #: Pairs that are traced at a moment, of those with and of those without a path.
-PAIRS = 20
+PAIRS = 10
 #: Programs that use ibsim at a time; it has room for ten.
-CLIENTS = 5
+CLIENTS = 3
 NEW = ("updn", "minhop", "dfsssp", "ftree")
 
 
