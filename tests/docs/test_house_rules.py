@@ -84,6 +84,7 @@ REASONS = {
     "serve_command": "options of a command",
     "keys_command": "options of a command",
     "live_command": "options of a command",
+    "rehearse_command": "options of a command",
     "study_command": "options of a command",
     "io_and_compute": "options of an application",
     "moe": "options of an application",

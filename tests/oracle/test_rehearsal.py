@@ -18,7 +18,7 @@ from weft.routing.opensm.lfts import lft_dump
 from weft.routing.opensm.lids import read_guid2lid
 from weft.routing.opensm.tables_folder import GUID2LID
 from weft.routing.routes import TableRoutes
-from weft.subnet.live.rehearsal import Moment, Rehearsal, rehearse
+from weft.subnet.live.rehearsal import HeldTables, Rehearsal, rehearse
 from weft.subnet.live.subnet import Subnet
 from weft.subnet.live.verify import lids_of
 
@@ -50,7 +50,7 @@ class Tracer:
         self.random = np.random.default_rng(seed)
         self.traced = {True: 0, False: 0}
 
-    def __call__(self, subnet: Subnet, moment: Moment) -> None:
+    def __call__(self, subnet: Subnet, moment: HeldTables) -> None:
         whole, fabric = subnet.initial_fabric, moment.fabric
         base = lids_of(whole, read_guid2lid(subnet.folder / GUID2LID)).base
         hosts = np.flatnonzero(fabric.host_endpoint >= 0)
