@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from weft.advice.what_if.figures import Remains, Tally, Traffic, fast, figures, table_figures
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric, LinkKind, check_fabric
 from weft.routing import engine, route
-from weft.routing.routes import Routes, TableRoutes
-from weft.routing.validation.validate import validate
-from weft.sim.common.metrics import load_metrics
-from weft.sim.static.all_to_all import loads_between_machines
-from weft.sim.static.effective_bisection import bisection
-from weft.sim.static.loads import inner_links, relative_loads
+from weft.routing.routes import TableRoutes
 
 #: Columns of `failure_table`. The figures are those of `weft.advice.comparison.ENGINE_COLUMNS` on
 #: the fabric without what failed.
@@ -162,6 +158,18 @@ class _Known:
     samples: int
     seed: int
 
+    @cached_property
+    def traffic(self) -> Traffic:
+        """The traffic by which failures are judged."""
+        return Traffic.of(self.fabric, self.samples, self.seed)
+
+    @cached_property
+    def whole(self) -> tuple[Remains, Tally]:
+        """The fabric before, and the tally of the present tables."""
+        assert isinstance(self.routes, TableRoutes)
+        remains = Remains(self.fabric)
+        return remains, Tally.of(remains, self.routes.table)
+
 
 def _judge(
     known: _Known, failures: Sequence[Failure], watch: Callable[[Any], None]
@@ -174,54 +182,30 @@ def _judge(
 
 
 def _row(known: _Known, failure: Failure) -> dict[str, Any]:
-    fabric, failed = known.fabric, failure.of(known.fabric)
-    cut = _cut(failed)
+    fabric, routes = known.fabric, known.routes
+    remains = Remains(fabric, np.array(failure.switches, int), np.array(failure.cables, int))
+    cut = remains.cut
+    machine = fabric.machine_of_host
     row: dict[str, Any] = {
         "failed": failure.text(fabric),
         "switches": len(failure.switches),
         "cables": len(failure.cables),
-        "machines_cut": _machines(failed, cut),
+        "machines_cut": len(np.unique(machine)) - len(np.unique(machine[~cut])),
         "hosts_cut": int(cut.sum()),
         **dict.fromkeys(_FIGURES),
     }
+    if isinstance(routes, TableRoutes) and fast(routes):
+        before, tally = known.whole
+        tally = tally.after(before, remains, routes.table)
+        found = table_figures(remains, routes.table, tally, known.traffic)
+        return row | found | {"routed_by": routes.engine}
+    failed = failure.of(fabric)
     try:
-        if isinstance(known.routes, str):
-            routes: Routes = route(failed, known.routes)
-        else:
-            routes = known.routes.on(fabric, failed)
+        after = route(failed, routes) if isinstance(routes, str) else routes.on(fabric, failed)
     except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
         return row | {"refusal": str(reason)}
-    return row | _figures(failed, routes, known)
-
-
-def _cut(fabric: Fabric) -> NDArray[np.bool_]:
-    """Return whether no cables connect each host to the largest group of hosts, bool [hosts]."""
-    known = fabric.host_endpoint >= 0
-    rows = np.full(fabric.num_hosts, -1, dtype=np.int64)
-    rows[known] = fabric.graph.destination_row[fabric.host_endpoint[known]]
-    label = np.where(rows >= 0, np.append(fabric.graph.components, -1)[rows], -1)
-    sizes = np.bincount(label[label >= 0], minlength=1)
-    cut: NDArray[np.bool_] = label != int(np.argmax(sizes))
-    return cut
-
-
-def _machines(fabric: Fabric, cut: NDArray[np.bool_]) -> int:
-    """Return the number of machines of which all hosts are cut off."""
-    machine = fabric.machine_of_host
-    return len(np.unique(machine)) - len(np.unique(machine[~cut]))
-
-
-def _figures(fabric: Fabric, routes: Routes, known: _Known) -> dict[str, Any]:
-    checked = validate(fabric, routes)
-    flows = loads_between_machines(fabric, routes).per_link
-    metrics = load_metrics(relative_loads(fabric, flows)[inner_links(fabric)])
-    ebb = bisection(fabric, routes, known.samples, known.seed).mean if known.samples else None
-    return {
-        "unrouted": checked.num_unrouted_pairs,
-        "deadlock": len(checked.credit_loops),
-        "max_load": metrics["max"][0],
-        "p99_load": metrics["p99"][0],
-        "ebb": ebb,
-        "routed_by": routes.engine,
-        "refusal": None,
-    }
+    row["routed_by"] = after.engine
+    if isinstance(after, TableRoutes) and fast(after):
+        left = Remains(failed)
+        return row | table_figures(left, after.table, Tally.of(left, after.table), known.traffic)
+    return row | figures(failed, after, known.traffic)

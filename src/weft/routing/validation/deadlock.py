@@ -38,15 +38,20 @@ def credit_loops(
     the routes cannot deadlock), and the number of virtual lanes that carry traffic between rows, at
     least 1.
     """
-    graph, vls = fabric.graph, routes.num_vls
-    if not len(graph.edge_row):
+    if not len(fabric.graph.edge_row):
         return [], 1
     channels = dependencies(fabric, routes, management=management)
-    in_use = max(int(channels.used.reshape(-1, vls).any(axis=0).sum()), 1)
+    in_use = max(int(channels.used.reshape(-1, routes.num_vls).any(axis=0).sum()), 1)
+    return cycles(fabric, channels), in_use
+
+
+def cycles(fabric: Fabric, channels: WaitGraph) -> list[CreditLoop]:
+    """Return a shortest cycle through one channel of each strongly connected component."""
+    graph, vls = fabric.graph, channels.vls
     arguments = graph.parts, parts(channels)
     remaining = strip_acyclic(*arguments)
     if not remaining.any():
-        return [], in_use
+        return []
     none = np.zeros(0, dtype=np.int32)
     count = list_dependencies(*arguments, remaining, none, none)
     tails, heads = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
@@ -62,7 +67,7 @@ def credit_loops(
     return [
         CreditLoop((int(graph.edge_link[c // vls]), int(c % vls)) for c in numbers[cycle])
         for cycle in _one_cycle_each(waits)
-    ], in_use
+    ]
 
 
 def dependencies(fabric: Fabric, routes: Routes, *, management: bool = False) -> WaitGraph:

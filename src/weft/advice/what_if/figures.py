@@ -1,0 +1,258 @@
+"""Figures of forwarding tables on a fabric that lost some parts, as `weft compare` gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from weft.core.arguments import need_memory
+from weft.fabrics import Fabric
+from weft.kernels.parts import parts
+from weft.kernels.routes.dependencies import WaitGraph
+from weft.kernels.routes.effective_bisection import draw_bisections
+from weft.kernels.routes.tally import Senders, add_paths, table_shares, tally_tables
+from weft.routing.routes import Routes, TableRoutes
+from weft.routing.validation.deadlock import cycles
+from weft.routing.validation.validate import validate
+from weft.sim.common.metrics import load_metrics
+from weft.sim.static.all_to_all import loads_between_machines, within_machines
+from weft.sim.static.effective_bisection import bisection
+from weft.sim.static.loads import inner_links, relative_loads
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """The traffic by which failures are judged: all pairs of machines, and random bisections.
+
+    Hosts keep their numbers when parts of a fabric fail, so that it is the same for all failures.
+    """
+
+    #: Pairs of hosts within machines, which are not part of the traffic.
+    inside: tuple[NDArray[np.int64], NDArray[np.int64]]
+    #: int32 [samples, flows]: sending and receiving hosts of each bisection.
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    seed: int
+
+    @classmethod
+    def of(cls, fabric: Fabric, samples: int, seed: int) -> Traffic:
+        """Return the traffic between the hosts of a fabric."""
+        flows = fabric.num_hosts // 2
+        need_memory(16 * samples * flows, f"the flows of {samples:,} bisections", "ask for fewer")
+        sources, destinations = np.empty((2, samples, flows), dtype=np.int32)
+        states = np.empty((samples, flows), dtype=np.uint64)
+        hosts = np.arange(fabric.num_hosts, dtype=np.int32)
+        draw_bisections(hosts, seed, 0, sources, destinations, states)
+        return cls(within_machines(fabric), sources, destinations, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Remains:
+    """What is left of a fabric after some of its switches and cables failed, in its numbering."""
+
+    fabric: Fabric
+    #: int64: nodes and cables that failed.
+    switches: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    cables: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @cached_property
+    def edges(self) -> NDArray[np.bool_]:
+        """Whether each edge is left, bool [edges]."""
+        graph = self.fabric.graph
+        left = np.ones(len(graph.edge_row), dtype=np.bool_)
+        if len(self.switches):
+            rows = graph.node_row[self.switches]
+            left &= ~(np.isin(graph.edge_row, rows) | np.isin(graph.edge_tail, rows))
+        if len(self.cables):
+            edges = graph.edge_of_link[np.concatenate((2 * self.cables, 2 * self.cables + 1))]
+            left[edges[edges >= 0]] = False
+        return left
+
+    @cached_property
+    def slot_edge(self) -> NDArray[np.int32]:
+        """`SwitchGraph.slot_edge` with -1 for edges that failed."""
+        graph = self.fabric.graph
+        if not len(self.switches) and not len(self.cables):
+            return graph.slot_edge
+        slots, lost = graph.slot_edge.copy(), np.flatnonzero(~self.edges)
+        slots[graph.row_base[graph.edge_tail[lost]] + graph.edge_port[lost]] = -1
+        return slots
+
+    @cached_property
+    def endpoints(self) -> NDArray[np.bool_]:
+        """Whether each endpoint of a host is left and attached to a row, bool [endpoints]."""
+        graph, count = self.fabric.graph, self.fabric.num_host_endpoints
+        row, link = graph.destination_row[:count], graph.destination_link[:count]
+        left = row >= 0
+        if len(self.switches):
+            left &= ~np.isin(row, graph.node_row[self.switches])
+        if len(self.cables):
+            left &= (link < 0) | ~np.isin(link >> 1, self.cables)
+        return left
+
+    @cached_property
+    def host_endpoint(self) -> NDArray[np.int32]:
+        """First endpoint left of each host, -1 if it has none, int32 [hosts]."""
+        fabric = self.fabric
+        left = np.flatnonzero(self.endpoints)
+        first = np.full(fabric.num_hosts, -1, dtype=np.int32)
+        first[fabric.endpoint_node[left[::-1]] - fabric.num_switches] = left[::-1]
+        return first
+
+    @cached_property
+    def cut(self) -> NDArray[np.bool_]:
+        """Whether no cables connect each host to the largest group of hosts, bool [hosts]."""
+        graph, endpoint = self.fabric.graph, self.host_endpoint
+        part = connected_components(graph.matrix(self.edges), directed=False)[1]
+        label = np.where(endpoint >= 0, part[graph.destination_row[endpoint]], -1)
+        sizes = np.bincount(label[label >= 0], minlength=1)
+        cut: NDArray[np.bool_] = label != int(np.argmax(sizes))
+        return cut
+
+    @cached_property
+    def joined(self) -> NDArray[np.int32]:
+        """First endpoints of the hosts that have one, int32."""
+        return self.host_endpoint[self.host_endpoint >= 0]
+
+    @cached_property
+    def senders(self) -> Any:
+        """The parts of `Senders`."""
+        graph = self.fabric.graph
+        left = np.flatnonzero(self.endpoints).astype(np.int32)
+        rows, first, count = np.unique(
+            graph.destination_row[left], return_index=True, return_counts=True
+        )
+        hosts = np.bincount(graph.destination_row[self.joined], minlength=graph.num_rows)
+        alone = np.where(count > 1, -1, left[first]).astype(np.int32)
+        return parts(Senders(rows.astype(np.int32), alone, hosts.astype(np.int64)))
+
+    @cached_property
+    def host_rate_gbps(self) -> float:
+        """`Fabric.host_rate_gbps` of what is left."""
+        fabric = self.fabric
+        links = fabric.graph.destination_link[: fabric.num_host_endpoints][self.endpoints]
+        rates = fabric.link_rate_gbps[links[links >= 0]]
+        if not len(rates):
+            nodes = np.isin(fabric.link_from, self.switches) | np.isin(
+                fabric.link_to, self.switches
+            )
+            nodes[np.concatenate((2 * self.cables, 2 * self.cables + 1))] = True
+            rates = fabric.link_rate_gbps[~nodes]
+        return float(rates.max(initial=0.0)) or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What all hosts send to all others by forwarding tables."""
+
+    #: int64 [edges]: flows; int32 [dependencies]: number of LIDs that have each dependency.
+    loads: NDArray[np.int64]
+    waits: NDArray[np.int32]
+    #: Number of flows that arrive.
+    delivered: int
+
+    @classmethod
+    def of(cls, remains: Remains, table: NDArray[np.unsignedinteger[Any]]) -> Tally:
+        """Return the tally of tables on what is left of a fabric."""
+        graph = remains.fabric.graph
+        loads = np.zeros(len(graph.edge_row), dtype=np.int64)
+        waits = np.zeros(int(graph.first_dependency[-1]), dtype=np.int32)
+        lids = np.flatnonzero(remains.endpoints).astype(np.int32)
+        delivered = _add(remains, table, lids, 1, loads, waits)
+        return cls(loads, waits, delivered)
+
+    def after(
+        self, before: Remains, remains: Remains, table: NDArray[np.unsignedinteger[Any]]
+    ) -> Tally:
+        """Return the tally of the same tables once more has failed; this one is that of `before`.
+
+        Only the LIDs whose entries lead to what failed are followed again.
+        """
+        if not np.array_equal(before.endpoints, remains.endpoints):
+            return Tally.of(remains, table)
+        graph = remains.fabric.graph
+        lost = np.flatnonzero(before.edges & ~remains.edges)
+        used = (table[:, graph.edge_tail[lost]] == graph.edge_port[lost]).any(axis=1)
+        lids = np.flatnonzero(used[: len(before.endpoints)] & before.endpoints).astype(np.int32)
+        if 2 * len(lids) > np.count_nonzero(before.endpoints):
+            return Tally.of(remains, table)
+        loads, waits = self.loads.copy(), self.waits.copy()
+        less = _add(before, table, lids, -1, loads, waits)
+        more = _add(remains, table, lids, 1, loads, waits)
+        return Tally(loads, waits, self.delivered - less + more)
+
+    def credit_loops(self, fabric: Fabric) -> int:
+        """Return the number of credit loops."""
+        first = fabric.graph.first_dependency
+        bits = np.append(np.packbits(self.waits > 0, bitorder="little"), np.uint8(0))
+        used = np.ones(len(first) - 1, dtype=np.uint8)
+        return len(cycles(fabric, WaitGraph(1, first, bits, used)))
+
+
+def _add(
+    remains: Remains,
+    table: NDArray[np.unsignedinteger[Any]],
+    lids: NDArray[np.int32],
+    sign: int,
+    loads: NDArray[np.int64],
+    waits: NDArray[np.int32],
+) -> int:
+    weighs = np.zeros(len(remains.endpoints), dtype=np.uint8)
+    weighs[remains.joined] = 1
+    return int(
+        tally_tables(
+            table, lids, weighs[lids], remains.fabric.graph.parts, remains.slot_edge,
+            remains.senders, sign, loads, waits,
+        )
+    )  # fmt: skip
+
+
+def fast(routes: Routes) -> bool:
+    """Whether `table_figures` applies: tables with one LID for each port, on one lane."""
+    return isinstance(routes, TableRoutes) and routes.lmc == 0 and routes.num_vls == 1
+
+
+def table_figures(
+    remains: Remains, table: NDArray[np.unsignedinteger[Any]], tally: Tally, traffic: Traffic
+) -> dict[str, Any]:
+    """Return the figures of tables on what is left of a fabric, as `figures` does; see `fast`."""
+    fabric, graph, endpoint = remains.fabric, remains.fabric.graph, remains.host_endpoint
+    arguments = table, graph.parts, remains.slot_edge
+    inside = np.zeros_like(tally.loads)
+    add_paths(*arguments, *(endpoint[hosts] for hosts in traffic.inside), inside)
+    cost = remains.host_rate_gbps / fabric.link_rate_gbps
+    load = ((tally.loads - inside) * cost[graph.edge_link])[remains.edges]
+    shares = np.empty(len(traffic.sources))
+    links = graph.destination_link[: fabric.num_host_endpoints]
+    host_cost = np.where(links >= 0, cost[links], 0.0)
+    table_shares(
+        *arguments, endpoint[traffic.sources], endpoint[traffic.destinations], host_cost,
+        cost[graph.edge_link], shares,
+    )  # fmt: skip
+    return {
+        "unrouted": fabric.num_hosts * (fabric.num_hosts - 1) - tally.delivered,
+        "deadlock": tally.credit_loops(fabric),
+        "max_load": float(load.max()) if len(load) else None,
+        "p99_load": float(np.percentile(load, 99)) if len(load) else None,
+        "ebb": float(shares.mean()) if len(shares) else None,
+    }
+
+
+def figures(fabric: Fabric, routes: Routes, traffic: Traffic) -> dict[str, Any]:
+    """Return the figures of any routes of a fabric, as `weft.advice.compare.compare` does."""
+    checked = validate(fabric, routes)
+    flows = loads_between_machines(fabric, routes).per_link
+    metrics = load_metrics(relative_loads(fabric, flows)[inner_links(fabric)])
+    samples = len(traffic.sources)
+    return {
+        "unrouted": checked.num_unrouted_pairs,
+        "deadlock": len(checked.credit_loops),
+        "max_load": metrics["max"][0],
+        "p99_load": metrics["p99"][0],
+        "ebb": bisection(fabric, routes, samples, traffic.seed).mean if samples else None,
+    }
