@@ -3,8 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.copies import copy_values
-from weft.kernels.routing.tables import counted_edge
+from weft.kernels.routing.tables import count_lids, set_entries
 
 #: Kinds of a step away from the destination; an `EARLY` step must not follow a `LATE` one.
 EARLY, LATE, LEVEL = 0, 1, 2
@@ -65,43 +64,28 @@ def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
     - `system`, `row_order`, `targets`, `table`: as in `counted_tables`.
     - `most_hops`: largest number of edges of a path; longer paths are left out.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    target_offset, target_destination = targets.offset, targets.destination
-    destination_port, num_endpoints = targets.port, targets.num_endpoints
-    rows, lmc = len(edge_offset) - 1, targets.lmc
-    hops = np.empty(len(edge_row), dtype=np.int32)
-    least = np.empty(rows, dtype=np.int32)
-    came = np.empty(rows, dtype=np.uint8)
-    waits = np.empty(rows, dtype=np.uint8)
-    queue = np.empty(rows, dtype=np.int32)
-    behind = np.zeros(len(edge_row), dtype=np.int64)
-    edges = np.empty(len(edge_row), dtype=np.int32)
-    for turn in range((1 << lmc) + 1):
-        switches = turn == 1
-        offset = max(0, turn - 1)
+    edge_offset, rows = graph.edge_offset, len(graph.edge_offset) - 1
+    hops, edges = np.empty((2, len(step)), dtype=np.int32)
+    least, queue = np.empty((2, rows), dtype=np.int32)
+    came, waits = np.empty((2, rows), dtype=np.uint8)
+    behind = np.zeros(len(step), dtype=np.int64)
+    edge_of_port = np.full(targets.no_path + 1, -1, dtype=np.int32)
+    for turn in range((1 << targets.lmc) + 1):
         for goal in row_order:
+            if set_entries(goal, goal, turn, -1, targets, table) == 0:
+                continue
             _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
-            for t in range(target_offset[goal], target_offset[goal + 1]):
-                d = target_destination[t]
-                if (d < num_endpoints) == switches:
+            for row in range(rows):
+                if least[row] > most_hops:
+                    set_entries(goal, row, turn, targets.no_path, targets, table)
                     continue
-                line = table[(d << lmc) + offset]
-                line[goal] = destination_port[d]
-                for row in range(rows):
-                    if row == goal:
-                        continue
-                    if least[row] > most_hops:
-                        line[row] = targets.no_path
-                        continue
-                    count = 0
-                    for e in range(edge_offset[row], edge_offset[row + 1]):
-                        edges[count] = e
-                        count += hops[e] == least[row]
-                    best = counted_edge(
-                        edges, 0, count, graph, system, behind, table, d << lmc, offset, row
-                    )
-                    line[row] = edge_port[best]
-                    if not switches:
-                        behind[best] += 1
-                for copy in range(1, (1 << lmc) if switches else 0):
-                    copy_values(table[(d << lmc) + copy], line, rows)
+                if row == goal:
+                    continue
+                count = 0
+                for e in range(edge_offset[row], edge_offset[row + 1]):
+                    edges[count] = e
+                    count += hops[e] == least[row]
+                count_lids(
+                    edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets,
+                    table,
+                )  # fmt: skip

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.copies import copy_values
 from weft.kernels.routing.distances import UNREACHED, bfs, next_edges, updown
 
 
@@ -174,13 +173,12 @@ def carry(search, count, chosen, edge_row, sources, load, sign):
 
 
 @njit(cache=True)
-def counted_edge(edges, first, last, graph, system, behind, table, line, offset, row):
+def _counted_edge(edges, count, graph, system, behind, table, line, offset, row):
     """Return the edge by which OpenSM sends from a row to LID offset `offset` of a destination.
 
-    Of the edges [first, last), that of the present entry of the table; else that with the least
-    count to a system to which no earlier offset is sent; else to such a node; else that with the
-    least count, and of these the least used. The search begins after the edge of the offset before,
-    which decides between equals.
+    Of the first `count` edges, that with the least count to a system to which no earlier offset is
+    sent; else to such a node; else that with the least count, and of these the least used. The
+    search begins after the edge of the offset before, which decides between equals.
 
     - `edges`, int32: edges of the row, by port.
     - `system`, uint64 [rows]: system that each row belongs to.
@@ -188,18 +186,14 @@ def counted_edge(edges, first, last, graph, system, behind, table, line, offset,
     - `table`, `line`: tables, and their line for offset 0 of the destination.
     """
     edge_row, row_base, slot_edge = graph.edge_row, graph.row_base, graph.slot_edge
-    for k in range(first, last):
-        if graph.edge_port[edges[k]] == table[line + offset, row]:
-            return edges[k]
     best = other_system = other_node = -1
     fewest = 1 << 30
     start = 0
-    if offset > 0:
-        before = slot_edge[row_base[row] + table[line + offset - 1, row]]
-        while first + start < last and edges[first + start] <= before:
-            start += 1
-    for k in range(last - first):
-        edge = edges[first + (start + k) % (last - first)]
+    before = slot_edge[row_base[row] + table[line + offset - 1, row]]
+    while start < count and edges[start] <= before:
+        start += 1
+    for k in range(count):
+        edge = edges[(start + k) % count]
         times = 0
         known = False
         for line_before in range(line, line + offset):
@@ -225,49 +219,106 @@ def counted_edge(edges, first, last, graph, system, behind, table, line, offset,
 
 
 @njit(cache=True)
+def count_lids(edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets, table):
+    """Fill the entries of a row for all destinations of a row `goal` that are due in a turn.
+
+    OpenSM first routes to LID offset 0 of all endpoints, then to all switches, which have one LID
+    and are not counted, then to the other LID offsets of endpoints. A present entry for one of the
+    first `count` edges stays; else see `_counted_edge`, and for offset 0 the first edge with the
+    least count is taken.
+
+    - `edges`, `system`, `behind`: as in `_counted_edge`; `behind` is changed in place.
+    - `edge_of_port`, int32 [all ports and `no_path`]: work space, -1 before and after.
+    - `targets`, `table`: as in `balanced_tables`.
+    """
+    num_endpoints, lmc, edge_port = targets.num_endpoints, targets.lmc, graph.edge_port
+    for k in range(count):
+        edge_of_port[edge_port[edges[k]]] = edges[k]
+    # Edges before `start` have more than the least count, which never becomes smaller.
+    start, least = count, np.int64(-1)
+    for t in range(targets.offset[goal], targets.offset[goal + 1]):
+        d = targets.destination[t]
+        if (d < num_endpoints) == (turn == 1):
+            continue
+        lid = (d << lmc) + max(0, turn - 1)
+        edge = edge_of_port[table[lid, row]]
+        if edge < 0 and turn > 1:
+            edge = _counted_edge(
+                edges, count, graph, system, behind, table, d << lmc, turn - 1, row
+            )
+        elif edge < 0:
+            while start < count and behind[edges[start]] > least:
+                start += 1
+            if start == count:
+                least = behind[edges[0]]
+                for k in range(1, count):
+                    least = min(least, behind[edges[k]])
+                start = 0
+                while behind[edges[start]] > least:
+                    start += 1
+            edge = edges[start]
+        table[lid, row] = edge_port[edge]
+        if turn != 1:
+            behind[edge] += 1
+        for copy in range(1, (1 << lmc) if turn == 1 else 0):
+            table[lid + copy, row] = edge_port[edge]
+    for k in range(count):
+        edge_of_port[edge_port[edges[k]]] = -1
+
+
+@njit(cache=True)
+def set_entries(goal, row, turn, port, targets, table):
+    """Set the entries of a row for the destinations of a row `goal` that are due in a turn.
+
+    `port`: the port, or -1 for those at which the destinations are attached. For other arguments
+    see `count_lids`. Return the number of these destinations.
+    """
+    count, lmc = 0, targets.lmc
+    for t in range(targets.offset[goal], targets.offset[goal + 1]):
+        d = targets.destination[t]
+        if (d < targets.num_endpoints) == (turn == 1):
+            continue
+        count += 1
+        first = (d << lmc) + max(0, turn - 1)
+        for lid in range(first, first + ((1 << lmc) if turn == 1 else 1)):
+            table[lid, row] = targets.port[d] if port < 0 else port
+    return count
+
+
+@njit(cache=True)
 def counted_tables(graph, system, row_order, targets, behind, table, search):
     """Fill tables as OpenSM does, by the number of LIDs already routed via each port.
 
-    Rows are targets in row_order, with their destinations in the listed order: first all
-    endpoints, then all switches, which have one LID and are not counted, then the other LID offsets
-    of endpoints. Every row sends by a port that starts a shortest path; see `counted_edge`.
+    Rows are targets in row_order, with their destinations in the listed order. Every row sends by a
+    port that starts a shortest path; see `count_lids`.
 
-    - `system`, `behind`: as in `counted_edge`; `behind` is changed in place.
+    - `system`, `behind`: as in `_counted_edge`; `behind` is changed in place.
     - `row_order`, int32 [rows]: the rows, in the order in which they are targets.
     - `targets`, `search`: as in `balanced_tables`.
     - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place. Entries that start a
       shortest path stay.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    target_offset, target_destination = targets.offset, targets.destination
-    destination_port, num_endpoints = targets.port, targets.num_endpoints
-    lmc, no_path, queue, first = targets.lmc, targets.no_path, search.queue, search.first
-    rows, edges = len(edge_offset) - 1, search.edges
-    for turn in range((1 << lmc) + 1):
-        switches = turn == 1
-        offset = max(0, turn - 1)
-        for g in row_order:
-            count = bfs(edge_offset, edge_row, g, search.hops, queue)
-            next_edges(graph, search.down, False, search, count)
-            for t in range(target_offset[g], target_offset[g + 1]):
-                d = target_destination[t]
-                if (d < num_endpoints) == switches:
-                    continue
-                line = table[(d << lmc) + offset]
-                for row in range(rows):
-                    if search.hops[row] == UNREACHED:
-                        line[row] = no_path
-                line[g] = destination_port[d]
-                for i in range(1, count):
-                    best = counted_edge(
-                        edges, first[i], first[i + 1], graph, system, behind, table, d << lmc,
-                        offset, queue[i],
-                    )  # fmt: skip
-                    line[queue[i]] = edge_port[best]
-                    if not switches:
-                        behind[best] += 1
-                for copy in range(1, (1 << lmc) if switches else 0):
-                    copy_values(table[(d << lmc) + copy], line, rows)
+    edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    hops, queue, edges = search.hops, search.queue, search.edges
+    edge_of_port = np.full(targets.no_path + 1, -1, dtype=np.int32)
+    for turn in range((1 << targets.lmc) + 1):
+        for goal in row_order:
+            if set_entries(goal, goal, turn, -1, targets, table) == 0:
+                continue
+            reached = bfs(edge_offset, edge_row, goal, hops, queue)
+            for row in range(len(hops)):
+                if hops[row] == UNREACHED:
+                    set_entries(goal, row, turn, targets.no_path, targets, table)
+            for i in range(1, reached):
+                row = queue[i]
+                count, nearer = 0, hops[row] - 1
+                for e in range(edge_offset[row], edge_offset[row + 1]):
+                    edges[count] = e
+                    count += hops[edge_row[e]] == nearer
+                count_lids(
+                    edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets,
+                    table,
+                )  # fmt: skip
 
 
 @njit(cache=True)
