@@ -11,6 +11,7 @@ from weft.advice.comparison import EngineOutcome
 from weft.advice.what_if.failures import Failure, each_cable, each_switch, failure_table
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
 from weft.sim.static.effective_bisection import bisection
 
@@ -27,13 +28,17 @@ FABRICS = {
 }
 
 
-def expected(base: Fabric, failure: Failure, routes: TableRoutes | str) -> dict[str, object]:
+def expected(
+    base: Fabric, failure: Failure, routes: TableRoutes | str, reroute: str
+) -> dict[str, object]:
     """Return the row of `compare` on the failed fabric."""
     failed = failure.of(base)
     if isinstance(routes, str):
         table = compare(failed, [routes], [], samples=SAMPLES, seed=4).table
     else:
         left = routes.on(base, failed)
+        if reroute:
+            left = opensm_reroute(base, routes, failed, reroute)
         outcome = EngineOutcome(
             "left", "", routes=left, validation=validate(failed, left),
             bisection=bisection(failed, left, SAMPLES, 4),
@@ -45,21 +50,26 @@ def expected(base: Fabric, failure: Failure, routes: TableRoutes | str) -> dict[
 
 @pytest.mark.parametrize("name", FABRICS)
 @pytest.mark.parametrize("engine", ["minhop:balance=opensm", "updn:balance=opensm", "dor"])
-@pytest.mark.parametrize("stay", [False, True])
-def test_rows_are_those_of_compare(name: str, engine: str, stay: bool) -> None:
+@pytest.mark.parametrize("after", ["anew", "unchanged", "sweep"])
+def test_rows_are_those_of_compare(name: str, engine: str, after: str) -> None:
     base = FABRICS[name]()
     failures = [*each_switch(base), *each_cable(base)]
     chosen = np.random.default_rng(1).choice(len(failures), size=8, replace=False)
     failures = [Failure(), *(failures[at] for at in chosen)]
-    routes = engine
-    if stay:
+    routes: TableRoutes | str = engine
+    reroute = engine.partition(":")[0] if after == "sweep" else ""
+    if after == "sweep" and base.forwards[base.host_nodes].any():
+        pytest.skip("OpenSM has no tables of hosts")
+    if after != "anew":
         try:
             routes = route(base, engine)
         except NotApplicable:
             pytest.skip("the engine does not route this fabric")
-    table = failure_table(base, failures, routes, samples=SAMPLES, seed=4, processes=1)
+    table = failure_table(
+        base, failures, routes, reroute=reroute, samples=SAMPLES, seed=4, processes=1
+    )
     for failure, row in zip(failures, table.rows(named=True), strict=True):
-        for column, value in expected(base, failure, routes).items():
+        for column, value in expected(base, failure, routes, reroute).items():
             assert row[column] == value, (failure, column)
 
 

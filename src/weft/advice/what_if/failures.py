@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,10 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric, LinkKind, check_fabric
 from weft.routing import engine, route
-from weft.routing.routes import TableRoutes
+from weft.routing.opensm.lids import known_lids
+from weft.routing.opensm.ports import refuse_forwarding_hosts
+from weft.routing.reroute import opensm_reroute
+from weft.routing.routes import Routes, TableRoutes
 
 #: Columns of `failure_table`. The figures are those of `weft.advice.comparison.ENGINE_COLUMNS` on
 #: the fabric without what failed.
@@ -83,6 +86,7 @@ def failure_table(
     failures: Sequence[Failure],
     routes: TableRoutes | str,
     *,
+    reroute: str = "",
     samples: int = 100,
     seed: int = 0,
     processes: int | None = None,
@@ -97,8 +101,12 @@ def failure_table(
     failures
         Failures, such as `each_switch` and `each_cable` return.
     routes
-        Forwarding tables that stay as they are, so that packets for a part that failed are lost; or
-        an engine with its options that routes the fabric anew, such as ``updn:balance=opensm``.
+        The present forwarding tables. They stay as they are, so that packets for a part that failed
+        are lost, unless `reroute` is given. Or an engine with its options that routes what is left
+        as if nothing had been there, such as ``ftree``.
+    reroute
+        The engine by which OpenSM, which keeps some entries, replaces the present tables at its
+        next sweep; see `weft.routing.reroute.opensm_reroute`.
     samples, seed
         Number and seed of the random bisections; with 0 samples, `ebb` is null.
     processes
@@ -119,7 +127,8 @@ def failure_table(
         If the fabric has fewer than two hosts, the routes belong to another fabric, or an engine
         or option is unknown.
     NotApplicable
-        If present routes are not forwarding tables.
+        If present routes are not forwarding tables, or OpenSM cannot route a fabric whose hosts
+        forward.
     KeyboardInterrupt
         If an interrupt ended the work.
     """
@@ -136,7 +145,10 @@ def failure_table(
         )
     else:
         routes.check(fabric)
-    known = _Known(fabric, routes, samples, seed)
+    if reroute:
+        engine.bind(*engine.parse(reroute))
+        refuse_forwarding_hosts(fabric)
+    known = _Known(fabric, routes, reroute, samples, seed)
     tasks = [tuple(failures[at : at + _AT_ONCE]) for at in range(0, len(failures), _AT_ONCE)]
     results, complete = run_all(_judge, known, tasks, processes or cores(), progress)
     if not complete:
@@ -155,6 +167,7 @@ class _Known:
 
     fabric: Fabric
     routes: TableRoutes | str
+    reroute: str
     samples: int
     seed: int
 
@@ -162,6 +175,20 @@ class _Known:
     def traffic(self) -> Traffic:
         """The traffic by which failures are judged."""
         return Traffic.of(self.fabric, self.samples, self.seed)
+
+    @cached_property
+    def with_lids(self) -> Fabric:
+        """The fabric before, with the LIDs that OpenSM assigns if it has none."""
+        lids = known_lids(self.fabric, getattr(self.routes, "lmc", 0))
+        return replace(self.fabric, lid=lids.base, lmc=lids.lmc)
+
+    def routes_on(self, failed: Fabric) -> Routes:
+        """Return the routes after a failure."""
+        if isinstance(self.routes, str):
+            return route(failed, self.routes)
+        if self.reroute:
+            return opensm_reroute(self.with_lids, self.routes, failed, self.reroute)
+        return self.routes.on(self.fabric, failed)
 
     @cached_property
     def whole(self) -> tuple[Remains, Tally]:
@@ -194,14 +221,14 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
         "hosts_cut": int(cut.sum()),
         **dict.fromkeys(_FIGURES),
     }
-    if isinstance(routes, TableRoutes) and fast(routes):
+    if isinstance(routes, TableRoutes) and not known.reroute and fast(routes):
         before, tally = known.whole
         tally = tally.after(before, remains, routes.table)
         found = table_figures(remains, routes.table, tally, known.traffic)
         return row | found | {"routed_by": routes.engine}
     failed = failure.of(fabric)
     try:
-        after = route(failed, routes) if isinstance(routes, str) else routes.on(fabric, failed)
+        after = known.routes_on(failed)
     except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
         return row | {"refusal": str(reason)}
     row["routed_by"] = after.engine
