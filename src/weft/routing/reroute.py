@@ -81,8 +81,9 @@ def opensm_reroute(
     -----
     OpenSM computes everything anew in each sweep but for one rule: ``minhop``, ``updn``, ``dnup``,
     ``dor`` and the fallback to minhop keep a present entry if its port still has the fewest hops,
-    and count it like a new one. So the tables depend on all failures before. If any port has come
-    up, by a repair or an addition, no entry is kept. Other engines keep none. LIDs stay.
+    and count it like a new one. So the tables depend on all failures before. If a port has come up
+    that OpenSM reaches, by a repair or an addition, no entry is kept. Other engines keep none. LIDs
+    stay.
     """
     routes.check(before)
     entry, given = engines.parse(engine)
@@ -95,13 +96,13 @@ def opensm_reroute(
         if spec is None:
             raise InputError(f"OpenSM has no engine {entry.name}")
         options = {**engines.parse(spec)[1], **given, "lmc": routes.lmc}
-        came_up = len(np.setdiff1d(_cables(whole), _cables(before)))
-        present = empty_table(whole, routes.lmc)
-        if not came_up:
+        present, reached = empty_table(whole, routes.lmc), _reached(whole, sm)
+        row = whole.graph.node_row[whole.link_from]
+        seen = _links(whole)[(row >= 0) & reached[row]]
+        if np.isin(seen, _links(before)).all():
             attached = np.repeat(whole.graph.destination_row >= 0, 1 << routes.lmc)
             present[attached] = kept.table[attached]
         result = _swept(_with_lids(whole, before.whole, routes.lmc), present, entry, options)
-        reached = _reached(whole, sm)
         if not reached.all():
             result = replace(result, table=np.where(reached, result.table, kept.table))
     if whole is not after:
@@ -142,7 +143,7 @@ def _swept(
     return result
 
 
-def _cables(fabric: Fabric) -> NDArray[np.void]:
+def _links(fabric: Fabric) -> NDArray[np.void]:
     """Return both ends of each link, by node GUID and port, as records that can be compared."""
     ends = [
         fabric.node_guid[fabric.link_from], fabric.link_from_port.astype(np.uint64),
