@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.advice.compare import compare
+from weft.advice.compare import compare, judge
 from weft.advice.comparison import Comparison, EngineOutcome, change_to, is_own
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routing import engine
-from weft.routing.lane_files import opensm_use
-from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes import Routes
 from weft.routing.validation.validate import Validation
-from weft.sim.static.effective_bisection import bisection
 
 #: Name of the tables in place among the outcomes of engines.
 IN_PLACE = "the tables in place"
@@ -81,12 +79,7 @@ def alternatives(
     known = [name for name in dict.fromkeys(names) if _is_known(name)]
     # Each bisection of many hosts is a sample of many flows.
     samples = min(1000, max(100, _MOST_FLOWS // max(fabric.num_hosts, 1)))
-    fallback = tables.fallback if isinstance(tables, CandidateRoutes) else None
-    place = EngineOutcome(
-        IN_PLACE, "", routes=tables, validation=checked,
-        bisection=bisection(fabric, tables, samples, 0), opensm_use=opensm_use(fabric, tables),
-        static_bisection=None if fallback is None else bisection(fabric, fallback, samples, 0),
-    )  # fmt: skip
+    place = judge(fabric, IN_PLACE, tables, samples=samples, checked=checked)
     result = compare(fabric, known, [], samples=samples, others=(place,))
     usable = [
         o

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -30,7 +31,7 @@ from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.engines.updn import chosen_roots
 from weft.routing.lane_files import opensm_use
 from weft.routing.routes import CandidateRoutes, Routes, TableRoutes
-from weft.routing.validation.validate import validate
+from weft.routing.validation.validate import Validation, validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import (
     MAX_LISTED_FLOWS,
@@ -200,18 +201,34 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> E
     except NotApplicable as error:
         return EngineOutcome(name, summary, refusal=error.reason)
     elapsed = perf_counter() - start
+    found = judge(
+        fabric, name, routes, samples=samples, seed=seed, two_way=two_way, summary=summary
+    )
+    return replace(found, route_s=elapsed, nvidia_sm=nvidia_setting(name))
+
+
+def judge(
+    fabric: Fabric,
+    name: str,
+    routes: Routes,
+    *,
+    samples: int,
+    seed: int = 0,
+    two_way: bool = False,
+    summary: str = "",
+    checked: Validation | None = None,
+) -> EngineOutcome:
+    """Return the outcome of given routes, for `compare`; `checked` if they are validated."""
     static = _fallback(routes)
     share = partial(bisection, fabric, samples=samples, seed=seed, two_way=two_way)
     return EngineOutcome(
         name,
         summary,
         routes=routes,
-        validation=validate(fabric, routes),
+        validation=validate(fabric, routes) if checked is None else checked,
         bisection=share(routes),
         static_bisection=None if static is None else share(static),
-        route_s=elapsed,
         opensm_use=opensm_use(fabric, routes),
-        nvidia_sm=nvidia_setting(name),
     )
 
 

@@ -142,6 +142,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "weft.cli.warmup:warmup_command",
         "Compile all kernels and print how long it took.",
     ),
+    "what-if": (
+        "weft.cli.what_if:what_if_command",
+        "Say what happens if parts of a fabric fail, are slower, are drained or are added.",
+    ),
 }
 
 

@@ -14,7 +14,8 @@ from weft.core.units import Count
 from weft.fabrics.fabric import Fabric
 
 Port = Annotated[str, Called("port")]
-_RATES = pairs_of("node[port]=RATE, such as leaf2[21]=1xHDR", last=True)
+#: Annotation of a table of ports and rates.
+Rates = BeforeValidator(pairs_of("node[port]=RATE, such as leaf2[21]=1xHDR", last=True))
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Faults(Settings):
 
     cables: Annotated[tuple[Port, ...], Option(flag="fail_cable")] = ()
     switches: Annotated[tuple[str, ...], Option(flag="fail_switch")] = ()
-    slow: Annotated[Mapping[str, str], BeforeValidator(_RATES), Option(flag="slow_cable")] = field(
+    slow: Annotated[Mapping[str, str], Rates, Option(flag="slow_cable")] = field(
         default_factory=dict
     )
     random_cables: Count = 0

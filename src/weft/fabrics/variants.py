@@ -1,4 +1,4 @@
-"""Variants of a fabric: faults and shuffled labels."""
+"""Variants of a fabric: faults, more nodes, fewer hosts, and shuffled labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.units import Count, number_of
 from weft.fabrics.arrays import FabricArrays, LinkKind, NodeKind
-from weft.fabrics.parts import Parts, default_guids
+from weft.fabrics.parts import Parts, cable_latency_ns, default_guids
 
 
 def without(fabric: FabricArrays, cables: NDArray[np.int64], switches: NDArray[np.int64]) -> Parts:
@@ -48,6 +48,53 @@ def _subset(
     parts.lid = {
         (int(number[node]), port): lid for (node, port), lid in parts.lid.items() if keep_node[node]
     }
+    return parts
+
+
+def with_copies(
+    fabric: FabricArrays,
+    nodes: NDArray[np.int64],
+    names: list[str],
+    cables: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    ports: NDArray[np.int64],
+) -> Parts:
+    """Return the fabric with more nodes and cables, each modelled on one that is there.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    nodes, names
+        Node on which each new one is modelled (kind, ports, level and model), and its label. New
+        nodes are numbered from `num_nodes` on, and get GUIDs above all others and no LID.
+    cables
+        Cable on which each new one is modelled, in its rate.
+    ends, ports
+        int64 [cables, 2]: node and port at both ends of each new cable.
+    """
+    parts = Parts.of(fabric)
+    for key in ("kind", "ports", "forwards", "level", "coordinates", "vendor_id", "device_id"):
+        values = getattr(parts, key)
+        setattr(parts, key, np.concatenate((values, values[nodes])))
+    parts.coordinates[fabric.num_nodes :] = -1
+    step = parts.ports[fabric.num_nodes :].astype(np.uint64) + np.uint64(1)
+    first = max(parts.guid.max(initial=0), fabric.port_guid.max(initial=0)) + np.uint64(1)
+    parts.guid = np.concatenate((parts.guid, first + np.cumsum(step) - step))
+    parts.system_guid = np.append(parts.system_guid, np.zeros(len(nodes), dtype=np.uint64))
+    parts.host_of_whole = np.append(parts.host_of_whole, np.full(len(nodes), -1, dtype=np.int32))
+    parts.names += names
+    parts.descriptions += names
+    parts.assigned += [("", "")] * len(nodes) if parts.assigned else []
+    for key, new in (
+        ("a_node", ends[:, 0]), ("b_node", ends[:, 1]), ("a_port", ports[:, 0]),
+        ("b_port", ports[:, 1]), ("rate_gbps", parts.rate_gbps[cables]),
+        ("rate_code", parts.rate_code[cables]), ("length_m", np.full(len(cables), np.nan)),
+    ):  # fmt: skip
+        old = getattr(parts, key)
+        setattr(parts, key, np.concatenate((old, new.astype(old.dtype))))
+    parts.latency_ns = cable_latency_ns(parts.length_m)
+    parts.family, parts.parameters = "", {}
     return parts
 
 

@@ -21,7 +21,6 @@ from weft.routing.engines.dor import dor_as_opensm
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
 from weft.routing.opensm.lids import known_lids
-from weft.routing.opensm.moved import common, moved
 from weft.routing.opensm.ports import port_guids
 from weft.routing.routes import TableRoutes
 
@@ -88,7 +87,7 @@ def opensm_reroute(
     routes.check(before)
     entry, given = engines.parse(engine)
     whole = after.whole
-    kept = moved(routes, before, whole)
+    kept = routes.on(before, whole)
     if entry.name == "file":
         result = kept
     else:
@@ -155,10 +154,18 @@ def _links(fabric: Fabric) -> NDArray[np.void]:
 def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:
     """Return the fabric with the LIDs that its ports had before; new ports have none."""
     lids = known_lids(before, lmc)
-    here, there = common(port_guids(after), port_guids(before))
+    here, there = _common(port_guids(after), port_guids(before))
     base, masks = np.zeros_like(after.lid), np.zeros_like(after.lmc)
     base[here], masks[here] = lids.base[there], lids.lmc[there]
     return replace(after, lid=base, lmc=masks)
+
+
+def _common(
+    one: NDArray[np.uint64], other: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of the GUIDs that both arrays have, in each."""
+    _, first, second = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    return first, second
 
 
 def _reached(fabric: Fabric, sm: str | int | None) -> NDArray[np.bool_]:

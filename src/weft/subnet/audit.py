@@ -227,15 +227,17 @@ def audit(
     management: bool = False,
     better: Sequence[str] = (),
     judged: Judged = EVERYBODY,
+    weigh: bool = True,
 ) -> Audit:
     """Find what is wrong with a fabric and its subnet manager, from whatever files there are.
 
     `paths`, `fabric`, `format`, `names`: see `weft.subnet.evidence.find_evidence`. `management`:
     include paths from and to switches in the deadlock proof. `better`: engines to compare with the
     tables; by default those of OpenSM and some of weft. `judged`: hosts whose traffic counts.
+    `weigh`: whether loads are computed, and compared with those of engines.
     """
     found = find_evidence(paths, fabric=fabric, format=format, names=names)
-    return _Auditor(found, judged, management, tuple(better)).run()
+    return _Auditor(found, judged, management, tuple(better), weigh).run()
 
 
 #: One or several files.
@@ -244,11 +246,16 @@ _Found = TypeVar("_Found")
 
 class _Auditor:
     def __init__(
-        self, evidence: Evidence, judged: Judged, management: bool, better: tuple[str, ...]
+        self,
+        evidence: Evidence,
+        judged: Judged,
+        management: bool,
+        better: tuple[str, ...],
+        weighs: bool,
     ) -> None:
         self.evidence, self.dumps = evidence, evidence.dumps
         self.fabric = judged.of(evidence.fabric)
-        self.management, self.candidates = management, better
+        self.management, self.candidates, self.weighs = management, better, weighs
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self.unknown: list[str] = []
@@ -307,7 +314,8 @@ class _Auditor:
             adaptive = loaded.candidates(self.fabric)
             if adaptive is not None:
                 judged = self.judge_groups(adaptive, judged, loaded)
-            self.weigh(routes if adaptive is None else adaptive, judged)
+            if self.weighs:
+                self.weigh(routes if adaptive is None else adaptive, judged)
         else:
             self.check_lids({"the fabric": fabric_lids}, seen, spans)
             self.unknown.append(

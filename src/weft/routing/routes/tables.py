@@ -67,28 +67,39 @@ class TableRoutes(Routes):
         return replace(routes, table=self.table[lids], sl=sl)
 
     def on(self, old: Fabric, new: Fabric) -> Self:
-        """Return the entries that are left on a fabric without some nodes or cables.
+        """Return the same entries on a fabric without some parts, or with further ones.
 
-        Entries stay as they are, those for ports without a cable included.
+        Entries stay as they are, those for ports without a cable included. New switches and
+        destinations have none, and service level and lane 0.
 
         Parameters
         ----------
         old, new
-            The fabric of these tables, and the other one, whose nodes are among those of `old`.
+            The fabric of these tables, and the other one. Nodes are the same if their GUIDs are.
         """
-        order = np.argsort(old.node_guid)
-        node = order[np.searchsorted(old.node_guid[order], new.node_guid)]
-        rows = old.graph.node_row[node[new.graph.row_node]]
-        keys = [_destination_keys(old, np.arange(old.num_nodes)), _destination_keys(new, node)]
-        order = np.argsort(keys[0])
-        destination = order[np.searchsorted(keys[0][order], keys[1])]
-        lids = ((destination[:, None] << self.lmc) + np.arange(1 << self.lmc)).reshape(-1)
-        sl, lanes = np.take(self.sl, lids, axis=-1) if self.sl.ndim else self.sl, self.lanes
-        if not lanes.is_uniform:
-            lanes = replace(lanes, base=lanes.base[rows], ports=lanes.ports[rows])
+        node = _indices(old.node_guid, new.node_guid)
+        of = _indices(
+            _destination_keys(old, np.arange(old.num_nodes)), _destination_keys(new, node)
+        )
+        offsets = np.arange(1 << self.lmc)
+        lid = np.where(of[:, None] < 0, -1, (of[:, None] << self.lmc) + offsets).reshape(-1)
+        row = _indices(old.node_guid[old.graph.row_node], new.node_guid[new.graph.row_node])
+        dtype = new.graph.port_dtype
+        table = np.full((len(lid), len(row)), np.iinfo(dtype).max, dtype=dtype)
+        lids, rows = np.flatnonzero(lid >= 0), np.flatnonzero(row >= 0)
+        part = self.table[lid[lids]][:, row[rows]]
+        if dtype != part.dtype:
+            part = np.where(part == self.no_path, np.iinfo(dtype).max, part)
+        table[np.ix_(lids, rows)] = part
+        sl = self.sl
+        if sl.ndim:
+            sl = np.where(lid >= 0, sl[..., lid], 0).astype(np.uint8)
+        if sl.ndim > 1:
+            sl = np.where(row[:, None] >= 0, sl[row], 0).astype(np.uint8)
         return replace(
-            self, fabric_digest=new.digest, table=self.table[lids][:, rows], lanes=lanes,
-            sl=sl[rows] if sl.ndim > 1 else sl,
+            self, fabric_digest=new.digest, table=table, sl=sl, lanes=self.lanes.of_rows(
+                row, np.diff(new.graph.row_base)
+            ),
         )  # fmt: skip
 
     @property
@@ -159,6 +170,14 @@ def _destination_keys(fabric: Fabric, node: NDArray[np.integer[Any]]) -> NDArray
     """Return a number for each destination: its node, renumbered, and its port; 0 for switches."""
     adapters = (node[fabric.endpoint_node].astype(np.int64) << 16) + fabric.endpoint_port
     return np.concatenate((adapters, node[: fabric.num_switches].astype(np.int64) << 16))
+
+
+def _indices(known: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the index of each wanted value among the known ones, -1 for those that are not."""
+    order = np.argsort(known)
+    at = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    found: NDArray[np.int64] = np.where(known[order[at]] == wanted, order[at], -1)
+    return found
 
 
 def distinct_lids(*tables: TableRoutes) -> list[TableRoutes]:

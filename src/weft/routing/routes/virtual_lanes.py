@@ -83,3 +83,19 @@ class VirtualLanes(FrozenArrays):
             )
         if not _whole(self.index, 1) or not within(self.index, 0, len(self.tables) - 1):
             raise InputError(f"an index of an SL to VL table must be 0 to {len(self.tables) - 1}")
+
+    def of_rows(self, row: NDArray[np.int64], ports: NDArray[np.integer[Any]]) -> VirtualLanes:
+        """Return the lanes of these rows.
+
+        `row`: number of each new row in this mapping; -1 for one whose lanes are all VL 0.
+        `ports` [rows]: number of ports of each, port 0 included.
+        """
+        if self.is_uniform:
+            return self
+        fresh = int(ports[row < 0].max(initial=0)) ** 2
+        return VirtualLanes(
+            np.concatenate((self.tables, np.zeros((1, NUM_SLS), dtype=np.uint8))),
+            np.append(self.index, np.full(fresh, len(self.tables), dtype=np.int32)),
+            np.where(row >= 0, self.base[row], len(self.index)),
+            ports.astype(np.int32),
+        )

@@ -1,0 +1,137 @@
+"""What changes of a fabric do: figures, their order, and the sentences about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.fabrics.test_additions import clos
+
+import weft
+from weft.advice.alternatives import IN_PLACE
+from weft.advice.what_if.evaluate import SWEEP, InPlace, WhatIf, harm, what_if
+from weft.advice.what_if.scenario import Scenario
+from weft.advice.what_if.words import sentences
+from weft.core.errors import InputError
+from weft.routing.reroute import opensm_reroute
+from weft.routing.routes import TableRoutes
+
+
+def answer_of(fabric: weft.Fabric, engine: str = "minhop", **changes: object) -> WhatIf:
+    place = InPlace.of(fabric, engine)
+    return what_if(fabric, place, Scenario(**changes), ["updn"], ["shift"], samples=50)  # type: ignore[arg-type]
+
+
+def test_each_row_is_that_of_a_comparison_on_the_failed_fabric() -> None:
+    fabric = clos()
+    result = answer_of(fabric, fail=("spine2", "leaf3[1]"), slow={"leaf1[5]": "1xHDR"})
+    failed = fabric.degraded(["leaf1[5]"], "1xHDR").without(
+        cables=["leaf3[1]"], switches=["spine2"]
+    )
+    expected = weft.compare(failed, ["updn"], ["shift"], samples=50)
+    mine = result.table.filter(result.table["state"] == "other")
+    theirs = {row["engine"]: row for row in expected.table.iter_rows(named=True)}
+    for row in mine.iter_rows(named=True):
+        shared = theirs[row["routes"]].keys() & row.keys()
+        assert len(shared) > 10
+        assert {key: row[key] for key in shared} == {
+            key: theirs[row["routes"]][key] for key in shared
+        }
+    runs = result.after.runs_table
+    assert runs.filter(runs["engine"] == "updn").equals(expected.runs_table)
+    # The present tables, and OpenSM's sweep, by themselves.
+    for name, routes in (
+        (IN_PLACE, result.place.routes.on(fabric, failed)),
+        (SWEEP, opensm_reroute(fabric, result.place.routes, failed, "minhop")),
+    ):
+        row = result.table.row(
+            by_predicate=(pl.col("routes") == name) & (pl.col("state") != "now"), named=True
+        )
+        checked = weft.validate(failed, routes)
+        assert row["unrouted"] == checked.num_unrouted_pairs
+        assert row["deadlock"] == len(checked.credit_loops)
+        assert row["ebb"] == weft.bisection(failed, routes, 50).mean
+
+
+def test_hosts_that_are_gone_are_apart_from_pairs_that_lost_their_path() -> None:
+    fabric = clos()
+    result = answer_of(fabric, fail=("spine2", "leaf3"))
+    now, *after = result.table.iter_rows(named=True)
+    assert (now["state"], now["machines_cut"], now["bandwidth_left"]) == ("now", 0, 1.0)
+    assert {(row["machines_cut"], row["hosts_cut"]) for row in after} == {(4, 4)}
+    assert result.changed.lost_machines == ("node09", "node10", "node11", "node12")
+    by_state = {row["state"]: row for row in after}
+    # Lost pairs by hand: those of the 12 other hosts whose path crossed spine2.
+    routes = result.place.routes
+    assert isinstance(routes, TableRoutes)
+    graph, lost = fabric.graph, 0
+    leaf = {host: int(graph.destination_row[host]) for host in range(16)}
+    for a in range(16):
+        for b in range(16):
+            if leaf[a] == leaf[b] or {leaf[a], leaf[b]} & {fabric.find_node("leaf3")}:
+                continue
+            port = int(routes.table[b, leaf[a]])
+            lost += int(graph.row_link[graph.row_base[leaf[a]] + port]) in np.flatnonzero(
+                fabric.link_to == fabric.find_node("spine2")
+            )
+    assert by_state["unchanged"]["pairs_lost"] == lost > 0
+    assert by_state["sweep"]["pairs_lost"] == 0
+    assert by_state["sweep"]["pairs_moved"] >= lost
+    said = "\n".join(sentences(result))
+    assert f"until OpenSM's next sweep {lost} of 240 host pairs" in said
+    assert "after it (minhop) every pair that cables connect has a path, no credit loop" in said
+    assert "4 machines are cut off, whatever the routes: node[09-12]" in said
+
+
+def test_the_worst_is_first() -> None:
+    def row(machines: int, pairs: int, loops: int, ebb: float) -> dict[str, object]:
+        return {"machines_cut": machines, "pairs_lost": pairs, "deadlock": loops, "ebb": ebb}
+
+    rows = [row(1, 0, 0, 1), row(0, 2, 0, 1), row(0, 1, 1, 0.1), row(0, 0, 3, 0.9),
+            row(0, 0, 1, 0.5), row(0, 0, 0, 0.1), row(0, 0, 0, 0.2)]  # fmt: skip
+    order = sorted(rows, key=harm, reverse=True)
+    # Several credit loops are no worse than one.
+    assert order == [*rows[:3], rows[4], rows[3], *rows[5:]]
+    result = answer_of(clos(), fail=("spine1",))
+    after = list(result.table.iter_rows(named=True))[1:]
+    assert after == sorted(after, key=harm, reverse=True)
+    assert after[0]["state"] == "unchanged"
+
+
+def test_a_credit_loop_that_appears_is_said() -> None:
+    # Minimal paths around a hole in a mesh turn in all directions.
+    fabric = weft.fabric("mesh:4x4")
+    result = answer_of(fabric, "dor", fail=(fabric.node_names[5], fabric.node_names[6]))
+    rows = {row["state"]: row for row in result.table.iter_rows(named=True)}
+    assert (rows["now"]["deadlock"], rows["sweep"]["deadlock"]) == (0, 2)
+    assert "2 credit loops APPEAR, and " in sentences(result)[0]
+
+
+def test_a_drained_switch_is_avoided_before_it_is_pulled() -> None:
+    said = sentences(answer_of(clos(), drain=("spine1",)))
+    assert said[0].startswith("If spine1 is pulled without draining: until OpenSM's next sweep ")
+    assert "weft opensm export FABRIC --fail-switch spine1 --engine" in said[1]
+
+
+def test_a_new_switch_has_no_path_before_a_sweep() -> None:
+    result = answer_of(clos(), add=("leaf5: 2 hosts, 2 uplinks to each spine",))
+    rows = {row["state"]: row for row in result.table.iter_rows(named=True)}
+    assert rows["unchanged"]["pairs_lost"] == 2 * 2 * 16 + 2
+    assert (rows["sweep"]["pairs_lost"], rows["sweep"]["machines_cut"]) == (0, 0)
+    assert sentences(result)[0].startswith("If leaf5 is added: until OpenSM's next sweep 66 of 306")
+
+
+def test_a_fallback_of_opensm_is_said() -> None:
+    fabric = weft.fabric("torus:3x3")
+    said = "\n".join(sentences(answer_of(fabric, "updn", fail=(fabric.node_names[0],))))
+    assert "ATTENTION: " in said
+    assert "falls back to minhop" in said
+
+
+def test_what_leaves_no_hosts_is_an_error() -> None:
+    with pytest.raises(InputError, match="fewer than two hosts"):
+        answer_of(clos(), fail=("spine*", "leaf*"))
+    with pytest.raises(InputError, match="nothing changes"):
+        answer_of(clos())
+    with pytest.raises(InputError, match="a cable cannot be drained"):
+        answer_of(clos(), drain=("leaf1[5]",))

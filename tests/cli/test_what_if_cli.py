@@ -1,0 +1,84 @@
+"""`weft what-if`: its text, its tables in place, and input that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.fabrics.test_additions import clos
+
+import weft
+from weft.advice.what_if.evaluate import WHAT_IF_COLUMNS
+from weft.cli import main
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "clos.ibnetdiscover"
+    weft.write_fabric(clos(), file)
+    return file
+
+
+def run(*words: object) -> int:
+    return main(["what-if", *map(str, words), "--samples", "20"])
+
+
+def test_the_answer_comes_first_and_the_figures_follow(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "figures.parquet"
+    assert run(cluster, "--fail", "spine1", "--pattern", "shift", "--table", table) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("If spine1 fails: until OpenSM's next sweep ")
+    assert "OpenSM's next sweep" in text
+    assert pl.read_parquet(table).columns == [*WHAT_IF_COLUMNS]
+    assert run(cluster, "--fail", "spine1", "--pattern", "shift", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scenario"] == "spine1 fails"
+    assert {row["routes"] for row in found["figures"]} >= {"the tables in place", "updn"}
+    assert {row["pattern"] for row in found["patterns"]} == {"shift"}
+
+
+def test_tables_and_engine_are_those_of_a_folder(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dumps = tmp_path / "dumps"
+    assert main(["opensm", "export", str(cluster), "--engine", "updn", "--out", str(dumps)]) == 0
+    capsys.readouterr()
+    assert run(cluster, "--tables", dumps, "--engine", "updn", "--fail", "spine1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["state"]: row["routes"] for row in found["figures"]}
+    assert rows["sweep"] == "OpenSM's next sweep"
+    assert "after it (updn)" in found["answer"][0]
+    assert found["stale"] == []
+    # Tables of a fabric that has lost a switch since.
+    assert run(cluster, "--fail-switch", "leaf4", "--tables", dumps, "--fail", "spine1") == 0
+    assert "stale: tables of 1 switch not in the fabric: leaf4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "nothing changes"),
+        (["--fail", "spine9"], "no switch, machine or cable 'spine9' in"),
+        (["--fail", "spien1"], "(did you mean 'spine1'?)"),
+        (["--fail", "leaf1[99]"], "leaf1 has ports 1 to 10, not 99"),
+        (["--fail", "leaf*", "--fail", "spine*"], "fewer than two hosts"),
+        (["--slow", "leaf1[1]"], "expected node[port]=RATE"),
+        (["--slow", "leaf1[1]=9xHDR"], "9xHDR"),
+        (["--add", "leaf9"], "names no switch to add"),
+        (["--fail", "spine1", "--engine", "nothing"], "unknown routing engine 'nothing'"),
+        (["--fail", "spine1", "--engine", "ecmp"], "ecmp gives no forwarding tables"),
+        (["--fail", "spine1", "--tables", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_error(
+    cluster: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(cluster, *words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("weft: error") == 1
+    assert not captured.out
