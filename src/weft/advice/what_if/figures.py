@@ -109,7 +109,7 @@ class Remains:
         """Whether no cables connect each host to the largest group of hosts, bool [hosts]."""
         graph, endpoint = self.fabric.graph, self.host_endpoint
         part = connected_components(graph.matrix(self.edges), directed=False)[1]
-        label = np.where(endpoint >= 0, part[graph.destination_row[endpoint]], -1)
+        label = np.append(part, -1)[np.append(graph.destination_row, -1)[endpoint]]
         sizes = np.bincount(label[label >= 0], minlength=1)
         cut: NDArray[np.bool_] = label != int(np.argmax(sizes))
         return cut
