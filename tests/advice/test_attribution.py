@@ -16,10 +16,10 @@ from weft.sim.static.loads import inner_links, link_loads
 SMALL = "xgft:2;2,2;1,1"
 
 
-def loads_of(fabric, routes, *flows):
+def loads_of(fabric, routes, *flows, lid_offset=0):
     """Return the loads of flows (source, destination, Gb/s)."""
     source, destination, gbps = zip(*flows, strict=True)
-    return link_loads(fabric, routes, source, destination, weights=gbps)
+    return link_loads(fabric, routes, source, destination, weights=gbps, lid_offset=lid_offset)
 
 
 def small(*flows, jobs=((0, 2), (1, 3)), change=None) -> tuple[Attribution, float]:
@@ -122,13 +122,33 @@ def test_routes_via_intermediates_are_not_applicable() -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("engine", ["minhop", "dmodk", "smodk"])
+def test_a_known_pattern_leaves_only_its_scale_unknown() -> None:
+    fabric = weft.fabric("xgft:2;4,2;1,1")
+    routes = weft.route(fabric, "minhop")
+    # Hosts 0 to 3 are below one leaf. More of A, and less of B, between leaves gives the same loads.
+    jobs = [Group("A", np.array([0, 1, 4, 5])), Group("B", np.array([2, 3, 6, 7]))]
+    flows = [(0, 4, 2.0), (4, 1, 2.0), (0, 1, 1.0), (5, 4, 4.0), (2, 6, 3.0), (7, 3, 1.0)]
+    loads = loads_of(fabric, routes, *flows)
+    link = int(fabric.graph.edge_link[0])
+    rates = Rates.of_links(fabric, loads)
+    pattern = ([0, 4, 0, 5], [4, 1, 1, 4], [4, 4, 2, 8])
+    free = attribute(rates, routes, jobs, link)
+    told = attribute(rates, routes, jobs, link, patterns={"A": pattern})
+    assert told.explained_gbps[0] == pytest.approx([2, 3], rel=0.01)
+    assert (told.high_gbps - told.low_gbps).max() < 0.02 < (free.high_gbps - free.low_gbps).max()
+    pairs = dict(zip(zip(*told.pair_gbps[:2], strict=True), told.pair_gbps.gbps, strict=True))
+    assert pairs[5, 4] == pytest.approx(4, rel=0.01)
+    with pytest.raises(InputError, match="pattern of 'C', which is no job"):
+        attribute(rates, routes, jobs, link, patterns={"C": pattern})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("engine", ["minhop", "dmodk", "smodk", "minhop:lmc=1", "ecmp"])
 def test_intervals_are_those_of_all_pairs_of_hosts(engine: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = weft.fabric("xgft:2;4,3;1,2")
     routes = weft.route(fabric, engine)
-    jobs = np.split(rng.permutation(12)[: 12 - 2 * (seed % 2)], [3 + seed % 3, 8])
+    jobs = np.split(rng.permutation(12)[: 12 - seed], [3 + seed, 8])
     flows = [
         (s, d, rng.uniform(0.5, 4))
         for job in jobs
@@ -136,8 +156,9 @@ def test_intervals_are_those_of_all_pairs_of_hosts(engine: str, seed: int) -> No
         for d in job
         if s != d and rng.random() < 0.7
     ]
-    loads = loads_of(fabric, routes, *flows)
-    inner = np.flatnonzero(inner_links(fabric) & (loads > 0))
+    offset = rng.integers(1 << routes.lmc, size=len(flows))
+    loads = loads_of(fabric, routes, *flows, lid_offset=offset)
+    inner = np.flatnonzero(inner_links(fabric) & (loads > 0))[seed::4]
     groups = [Group(str(number), job) for number, job in enumerate(jobs)]
     found = attribute(Rates.of_links(fabric, loads), routes, groups, inner)
     mixes = Mixes(fabric, routes, jobs, loads)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import csc_array, csr_array, hstack
 
 from weft import Fabric
 from weft.routing.routes import Routes
-from weft.sim.static.loads import host_flows
+from weft.sim.static.loads import link_loads
 
 
 class Mixes:
@@ -18,27 +19,33 @@ class Mixes:
     def __init__(
         self, fabric: Fabric, routes: Routes, jobs: Sequence[np.ndarray], loads: np.ndarray
     ):
-        free = np.setdiff1d(np.arange(fabric.num_hosts), np.concatenate([*jobs, np.zeros(0, int)]))
-        self.job, sources, destinations = [], [], []
-        for number in range(len(jobs) + 1):
-            for s in range(fabric.num_hosts):
-                for d in range(fabric.num_hosts):
-                    ends = [host in free for host in (s, d)]
-                    mine = [number < len(jobs) and host in jobs[number] for host in (s, d)]
-                    listed = any(mine) and all(a or b for a, b in zip(ends, mine, strict=True))
-                    if s != d and (listed if number < len(jobs) else all(ends)):
-                        self.job.append(number)
-                        sources.append(s)
-                        destinations.append(d)
+        ends = fabric.num_switches + np.arange(fabric.num_hosts)
+        sends, receives = (
+            np.bincount(side, loads, minlength=len(fabric.node_names))[ends] > 0
+            for side in (fabric.link_from, fabric.link_to)
+        )
+        free = np.ones(fabric.num_hosts, dtype=bool)
+        pairs = np.zeros((len(jobs) + 1, fabric.num_hosts, fabric.num_hosts), dtype=bool)
+        for number, hosts in enumerate(jobs):
+            free[hosts] = False
+            pairs[number][np.ix_(hosts, hosts)] = True
+        for number, hosts in enumerate(jobs):
+            pairs[number][np.ix_(hosts, free)] = True
+            pairs[number][np.ix_(free, hosts)] = True
+        pairs[-1] = free[:, None] & free
+        pairs &= sends[:, None] & receives & ~np.eye(fabric.num_hosts, dtype=bool)
+        columns, self.job = [], []
+        for job, source, destination in zip(*np.nonzero(pairs), strict=True):
+            for offset in range(1 << routes.lmc):
+                load = link_loads(fabric, routes, [source], [destination], lid_offset=offset)
+                columns.append(csc_array(load.astype(float)[:, None]))
+                self.job.append(job)
         self.jobs, self.loads = len(jobs), loads
-        self.matrix = np.zeros((fabric.num_links, len(sources)))
-        offset, link = routes.links(fabric, host_flows(fabric, sources, destinations))
-        for pair in range(len(sources)):
-            self.matrix[link[offset[pair] : offset[pair + 1]], pair] = 1.0
+        self.matrix = csr_array(hstack(columns))
 
     def least(self, link: int, weight: Sequence[float]) -> float:
         """Return the least of a weighted sum of the rates of jobs, and of no job, on a link."""
-        cost = np.array(weight)[self.job] * self.matrix[link]
+        cost = np.array(weight)[self.job] * self.matrix[[link]].toarray()[0]
         found = linprog(cost, A_eq=self.matrix, b_eq=self.loads)
         assert found.status == 0, found.message
         return found.fun

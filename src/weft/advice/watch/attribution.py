@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp, minimize
-from scipy.sparse import csc_array, csr_array, hstack
+from scipy.sparse import csc_array, csr_array, diags_array, hstack
 
 from weft.advice.watch.path_rates import PathRates, path_rates
+from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
 from weft.core.student import CONFIDENCE, student_t
 from weft.counters.rates import Rates
@@ -23,13 +24,18 @@ NO_JOB = "no job"
 
 #: Errors below this part of a rate are rounding.
 _ROUNDING = 1e-5
-#: Pairs up to which all take part in the bounds of a share.
-_MOST_COLUMNS = 20_000
+#: The fit ends when what it could still gain is this part of the errors of the rates.
+_CLOSE = 0.03
+#: Number of unknown rates up to which all take part in the bounds of a share.
+_MOST_UNKNOWN = 20_000
+
+#: Sources, destinations and relative rates of a pattern.
+Pattern = tuple[ArrayLike, ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Hosts of a running job; hosts may be in several groups."""
+    """Hosts of a running job; a host may be in several groups."""
 
     name: str
     #: int64: host numbers.
@@ -39,10 +45,10 @@ class Group:
 class PairRates(NamedTuple):
     """Estimated rates of pairs of hosts."""
 
-    #: int64 [pairs]: hosts.
+    #: int64 [pairs]
     sources: NDArray[np.int64]
     destinations: NDArray[np.int64]
-    #: int64 [pairs]: the group, or the number of groups for traffic between hosts of none.
+    #: int64 [pairs]: number of the group; the number of groups for hosts of none.
     group: NDArray[np.int64]
     #: float64 [pairs]
     gbps: NDArray[np.float64]
@@ -50,32 +56,36 @@ class PairRates(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whose traffic loads a link most."""
+    """Who loads a link most: the only one that may, if there is only one."""
 
-    #: Name of the group, or `NO_JOB`; None if that cannot be told, or the link carries nothing.
-    first: str | None
-    #: Names of those of which each may be the first, by falling estimate.
+    #: Names of the groups that may, or `NO_JOB`, by falling estimate; none on an idle link.
     candidates: tuple[str, ...]
 
+    @property
+    def first(self) -> str | None:
+        """Name of the group, or `NO_JOB`; None if several may load the link most, or none does."""
+        return self.candidates[0] if len(self.candidates) == 1 else None
+
     def __str__(self) -> str:
-        if self.first is not None:
-            return self.first
-        names = ", ".join(self.candidates)
-        return f"cannot be told apart: {names}" if names else "no traffic"
+        if not self.candidates:
+            return "no traffic"
+        return self.first or f"cannot be told apart: {', '.join(self.candidates)}"
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Traffic of links by job.
+    """Traffic of links by group.
 
     An interval holds every share with which rates of pairs exist that add up to all measured rates
     within their errors.
     """
 
+    #: Names of the groups.
     names: tuple[str, ...]
-    #: int64 [asked links], and float64 [asked links]: their measured rates.
+    #: int64 [asked links], and float64 [asked links]: measured rate, and its standard error.
     links: NDArray[np.int64]
     measured_gbps: NDArray[np.float64]
+    error_gbps: NDArray[np.float64]
     #: float64 [asked links, groups]: estimate and interval.
     explained_gbps: NDArray[np.float64]
     low_gbps: NDArray[np.float64]
@@ -84,13 +94,11 @@ class Attribution:
     unexplained_gbps: NDArray[np.float64]
     unexplained_low_gbps: NDArray[np.float64]
     unexplained_high_gbps: NDArray[np.float64]
+    #: One of each asked link.
     verdicts: tuple[Verdict, ...]
     #: For each asked link and group, int64: hosts of the group whose traffic can be on the link.
     hosts: tuple[tuple[NDArray[np.int64], ...], ...]
     pair_gbps: PairRates
-    #: Root mean square of the errors of the measured rates, as a part of each rate's square root
-    #: of (rate times mean rate).
-    error_share: float
 
 
 def attribute(
@@ -99,11 +107,11 @@ def attribute(
     groups: Sequence[Group],
     links: ArrayLike,
     *,
-    patterns: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]] | None = None,
+    patterns: Mapping[str, Pattern] | None = None,
 ) -> Attribution:
     """Return how much of the measured traffic of links each group of hosts explains.
 
-    docs/watch.md has the method.
+    docs/watch.md describes the method.
 
     Parameters
     ----------
@@ -112,125 +120,168 @@ def attribute(
     routes
         The present routes of the fabric.
     groups
-        Running jobs. Hosts of a group exchange data with one another and with hosts of no group.
+        Hosts of running jobs. Those of a group exchange data with one another and with hosts of no
+        group.
     links
-        Links to explain.
+        Numbers of the links to explain.
+    patterns
+        Source hosts, destination hosts and relative rates of the traffic within groups whose
+        pattern is known, by name of the group; only its scale is unknown then.
 
     Raises
     ------
     InputError
-        If two groups have one name, a host or link does not exist, an asked link has no rate, or
-        the routes belong to another fabric.
+        If two groups have one name, a host or link does not exist, an asked link has no rate, a
+        pattern is of no group, or the routes belong to another fabric.
     NotApplicable
         If packets are sent via intermediates.
     """
-    fabric = rates.fabric
+    fabric, measured = rates.fabric, rates.link_gbps
     routes.check(fabric)
+    names, hosts = _checked(fabric, groups, patterns or {})
+    asked = whole_numbers(np.atleast_1d(links), "links", low=0, high=fabric.num_links - 1)
+    for link in asked[np.isnan(measured[asked])]:
+        raise InputError(f"{fabric.link_name(int(link))} has no rate to explain")
+    system = path_rates(fabric, routes, measured, hosts, asked)
+    errors = Errors.of(fabric, measured)
+    fit = _Fit.of(system, errors, _unknown(fabric, system, names, patterns or {}))
+    shares = [_Share(fit, int(link), len(names)) for link in asked]
+    explained, low, high = (
+        np.array([getattr(each, part) for each in shares]).reshape(len(asked), len(names) + 1)
+        for part in ("estimate", "low", "high")
+    )
+    return Attribution(
+        names, asked, measured[asked], errors.deviation(measured[asked]),
+        explained[:, :-1], low[:, :-1], high[:, :-1], explained[:, -1], low[:, -1], high[:, -1],
+        tuple(share.verdict((*names, NO_JOB)) for share in shares),
+        tuple(share.hosts(fabric, hosts) for share in shares), _host_pairs(fabric, fit),
+    )  # fmt: skip
+
+
+def _checked(
+    fabric: Fabric, groups: Sequence[Group], patterns: Mapping[str, Pattern]
+) -> tuple[tuple[str, ...], list[NDArray[np.int64]]]:
+    """Return names and hosts of the groups."""
     names = tuple(group.name for group in groups)
     if len({*names, NO_JOB}) <= len(names):
         raise InputError(f"jobs must have different names, none of them {NO_JOB!r}")
-    asked = np.atleast_1d(np.asarray(links, dtype=np.int64))
-    measured = rates.link_gbps
-    for link in asked[np.isnan(measured[asked])]:
-        raise InputError(f"{fabric.link_name(int(link))} has no rate to explain")
-    hosts = [fabric.host_numbers(group.hosts, f"hosts of {group.name}") for group in groups]
-    system = path_rates(fabric, routes, measured, hosts, asked)
-    errors = Errors.of(fabric, measured)
-    fit = _Fit.of(system, errors)
-    shares = [_Share(fit, int(link), len(groups)) for link in asked]
-    bounds = [share.bounds() for share in shares]
-    explained, low, high = (
-        np.array(each).reshape(len(asked), len(groups) + 1) for each in zip(*bounds, strict=True)
-    )
-    return Attribution(
-        names, asked, measured[asked], explained[:, :-1], low[:, :-1], high[:, :-1],
-        explained[:, -1], low[:, -1], high[:, -1],
-        tuple(
-            share.verdict((*names, NO_JOB), *bound)
-            for share, bound in zip(shares, bounds, strict=True)
-        ),
-        tuple(share.hosts(fabric, hosts) for share in shares),
-        _host_pairs(fabric, fit), errors.relative,
-    )  # fmt: skip
+    for name in patterns.keys() - set(names):
+        raise InputError(f"there is a pattern of {name!r}, which is no job")
+    return names, [fabric.host_numbers(each.hosts, f"hosts of {each.name}") for each in groups]
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of measured rates: their variance is proportional to the rate."""
+    """Errors of measured rates, whose variance is proportional to the rate."""
 
     #: Variance of a rate of 1 Gb/s.
-    gbps: float
-    #: Switches that tell it.
+    variance_gbps: float
+    #: Number of switches that tell it.
     degrees: int
-    #: Mean rate.
-    mean_gbps: float
 
     @classmethod
     def of(cls, fabric: Fabric, link_gbps: NDArray[np.float64]) -> Errors:
-        """Return the errors by which switches send something else than they receive."""
-        switches = fabric.num_switches
-        balance = np.zeros(len(fabric.node_names))
-        total = np.zeros_like(balance)
-        for node, sign in ((fabric.link_to, 1), (fabric.link_from, -1)):
-            np.add.at(balance, node, sign * link_gbps)
-            np.add.at(total, node, link_gbps)
-        told = np.flatnonzero(total[:switches] > 0)  # not NaN
-        known = link_gbps[link_gbps > 0]
-        variance = float((balance[told] ** 2).sum() / max(total[told].sum(), 1e-300))
-        return cls(variance, len(told), float(known.mean()) if len(known) else 0.0)
+        """Return the errors with which switches send something else than they receive."""
+        received, sent = (
+            np.bincount(node, link_gbps, minlength=fabric.num_switches)[: fabric.num_switches]
+            for node in (fabric.link_to, fabric.link_from)
+        )
+        total = sent + received  # NaN if a link has no rate
+        told = total > 0
+        variance = ((sent - received)[told] ** 2).sum() / max(total[told].sum(), 1e-300)
+        return cls(float(variance), int(told.sum()))
 
     def deviation(self, gbps: Any) -> Any:
-        """Return the standard deviation of rates."""
-        return np.sqrt(self.gbps * gbps + (_ROUNDING * gbps) ** 2)
+        """Return the standard deviation of the errors of rates."""
+        return np.sqrt(self.variance_gbps * gbps + (_ROUNDING * gbps) ** 2)
 
     def quantile(self, rates: int) -> float:
-        """Return how many standard deviations none of `rates` errors exceeds, with confidence."""
+        """Return the number of standard deviations that no error of so many rates exceeds."""
         return float(student_t(max(self.degrees, 1), 1 - (1 - CONFIDENCE) / max(rates, 1)))
 
-    @property
-    def relative(self) -> float:
-        """Standard deviation of the mean rate, as a part of it."""
-        return self.deviation(self.mean_gbps) / self.mean_gbps if self.mean_gbps else 0.0
+
+def _unknown(
+    fabric: Fabric, system: PathRates, names: Sequence[str], patterns: Mapping[str, Pattern]
+) -> csc_array:
+    """Return the part of each pair in each unknown rate, [pairs, unknown rates].
+
+    The rate of a pair is unknown, or that of all pairs within a group whose pattern is known.
+    """
+    count = len(system.group)
+    free, columns = np.ones(count, dtype=bool), []
+    key = system.source * len(system.receiving.gbps) + system.destination
+    for name, (sources, destinations, weights) in patterns.items():
+        group = names.index(name)
+        within = (system.group == group) & system.sending.member[group][system.source]
+        within &= system.receiving.member[group][system.destination]
+        ends = [
+            side.of[fabric.host_endpoint[fabric.host_numbers(hosts, f"hosts of {name}'s pattern")]]
+            for side, hosts in ((system.sending, sources), (system.receiving, destinations))
+        ]
+        weight = np.asarray(weights, dtype=np.float64) * (ends[0] >= 0) * (ends[1] >= 0)
+        wanted, index = np.unique(
+            ends[0] * len(system.receiving.gbps) + ends[1], return_inverse=True
+        )
+        place = np.searchsorted(wanted, key[within]).clip(0, len(wanted) - 1)
+        same = wanted[place] == key[within]
+        part = np.bincount(index, weight)[place] * same
+        part /= np.bincount(place, same)[place].clip(1)
+        free &= ~within
+        if part.any():
+            column = np.zeros((count, 1))
+            column[within, 0] = part / part.sum()
+            columns.append(csc_array(column))
+    each = np.flatnonzero(free)
+    alone = csc_array((np.ones(len(each)), (each, np.arange(len(each)))), (count, len(each)))
+    return csc_array(hstack([alone, *columns], format="csc"))
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """Rates of pairs that fit the measured rates, and how far others may be from these."""
+    """Rates that fit the measured ones, and how far others may be from these."""
 
     system: PathRates
-    #: float64 [columns]: estimate, and the most that is possible.
+    #: [pairs, unknown rates], and [measured rates, unknown rates].
+    mix: csc_array
+    share: csc_array
+    #: float64 [unknown rates]: estimate, and the most that is possible.
     rate: NDArray[np.float64]
     most: NDArray[np.float64]
-    #: float64 [rows]: possible error of each measured rate.
+    #: float64 [measured rates]: possible error.
     slack: NDArray[np.float64]
-    #: `PathRates.share` by column.
-    by_column: csc_array
 
     @classmethod
-    def of(cls, system: PathRates, errors: Errors) -> _Fit:
-        """Return the fit; what it leaves unexplained is an error of the measured rate."""
-        rate = _fitted(system, errors)
-        quantile = errors.quantile(len(system.gbps))
-        residual = np.abs(system.share @ rate - system.gbps)
-        slack = quantile * errors.deviation(system.gbps) + residual
-        cap = system.most_gbps + quantile * errors.deviation(system.sending.gbps[system.source])
-        most = np.maximum(np.where(np.isnan(cap), np.inf, cap), rate)
-        return cls(system, rate, most, slack, csc_array(system.share))
+    def of(cls, system: PathRates, errors: Errors, mix: csc_array) -> _Fit:
+        """Return the fit; what it leaves counts as an error of the measured rate."""
+        share = csc_array(system.share @ mix)
+        deviation, quantile = errors.deviation(system.gbps), errors.quantile(len(system.gbps))
+        rate = _fitted(csr_array(share), system.gbps, deviation, (mix > 0).T @ _gravity(system))
+        slack = quantile * deviation + np.abs(share @ rate - system.gbps)
+        most = system.most_gbps + quantile * errors.deviation(system.sending.gbps[system.source])
+        most = np.where(np.isnan(most), np.inf, most)[mix.indices] / mix.data
+        most = np.minimum.reduceat(most, mix.indptr[:-1]) if len(rate) else most
+        return cls(system, mix, share, rate, np.maximum(most, rate), slack)
 
 
-def _fitted(system: PathRates, errors: Errors) -> NDArray[np.float64]:
-    """Return the rates closest to the measured ones, among such the closest to a gravity model.
+def _fitted(
+    share: csr_array,
+    gbps: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+    prior: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the rates closest to the measured ones, among such the closest to those before.
 
     Minimises the sum of squared errors, each divided by its variance, plus the Kullback-Leibler
-    divergence from the gravity model. This is done in the dual problem, which has one variable per
+    divergence from `prior`. This is done in the dual problem, which has one variable for each
     measured rate and no constraints: the rates are ``prior * exp(-share.T @ y)``.
     """
-    prior = _gravity(system)
     if not len(prior):
         return prior
-    share, back = system.share, csr_array(system.share.T)
     unit = float((prior**2).sum() / prior.sum())
-    soft = errors.deviation(system.gbps) ** 2 / unit
+    # Each dual variable is scaled by its curvature at the start, and so is the error it may leave.
+    scale = 1 / np.sqrt(share @ prior + deviation**2 / unit)
+    share = csr_array(diags_array(scale) @ share)
+    back, gbps, soft = csr_array(share.T), scale * gbps, (scale * deviation) ** 2 / unit
 
     def rates(y: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
@@ -239,135 +290,114 @@ def _fitted(system: PathRates, errors: Errors) -> NDArray[np.float64]:
 
     def value(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         rate = rates(y)
-        return (
-            float(rate.sum() + system.gbps @ y + 0.5 * soft @ y**2),
-            system.gbps + soft * y - share @ rate,
-        )
+        return float(rate.sum() + gbps @ y + 0.5 * soft @ y**2), gbps + soft * y - share @ rate
 
     def curvature(y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
         product: NDArray[np.float64] = share @ (rates(y) * (back @ p)) + soft * p
         return product
 
+    close = _CLOSE * float(np.linalg.norm(scale * deviation))
     found = minimize(
-        value, np.zeros(len(system.gbps)), jac=True, hessp=curvature, method="trust-ncg",
-        options={"maxiter": 200},
+        value, np.zeros(len(gbps)), jac=True, hessp=curvature, method="trust-ncg",
+        options={"gtol": close, "maxiter": 200},
     )  # fmt: skip
     return rates(found.x)
 
 
 def _gravity(system: PathRates) -> NDArray[np.float64]:
-    """Return rates in proportion to what both ends send and receive, float64 [columns].
+    """Return rates of pairs in proportion to what the destination receives, float64 [pairs].
 
-    What a class sends is divided among its pairs; where it is not known, it is the mean.
+    They add up to what the source sends; a rate that is not known is the mean.
     """
-    ends = []
-    for side in (system.sending, system.receiving):
-        known = side.gbps[np.isfinite(side.gbps)]
-        ends.append(np.where(np.isnan(side.gbps), known.mean() if len(known) else 1.0, side.gbps))
-    raw = ends[1][system.destination]
-    total = np.bincount(system.source, raw, minlength=len(ends[0]))
-    return ends[0][system.source] * raw / total[system.source]
+    sent, received = (
+        np.where(np.isnan(side.gbps), np.append(side.gbps[side.gbps > 0], 1).mean(), side.gbps)
+        for side in (system.sending, system.receiving)
+    )
+    part = received[system.destination]
+    total = np.bincount(system.source, part, minlength=len(sent))
+    rate: NDArray[np.float64] = sent[system.source] * part / total[system.source]
+    return rate
 
 
 class _Share:
-    """What each group, and no group, can have of one link.
+    """What each group, and last no group, can have of one link: estimate, least and most.
 
-    Rates of pairs that cannot be on the link take part as far as their number allows: all of them,
-    or those that share an end with a pair that can. What is left out only adds to a measured rate,
-    so the intervals are no narrower than without this.
+    In a large fabric, rates of pairs that cannot be on the link are left out, but for those that
+    share a source, or a destination, with a pair that can. What is left out only adds to a measured
+    rate, which is then no more than an upper bound. So intervals may become wider, never narrower.
     """
 
     def __init__(self, fit: _Fit, link: int, groups: int):
-        system = fit.system
-        row = int(system.row_of_link[link])
-        on = system.share[[row]] if row >= 0 else csr_array((1, len(fit.rate)))
-        self.gbps = float(system.gbps[row]) if row >= 0 else 0.0
-        self.group, self.columns = system.group[on.indices], on.indices
-        self.system = system
-        self.estimate = np.bincount(
-            self.group, on.data * fit.rate[on.indices], minlength=groups + 1
-        )[:groups]
-        scope = _scope(system, self.columns)
-        place = np.full(len(fit.rate), -1)
-        place[scope] = np.arange(len(scope))
-        # Part of the rate of each pair in scope on the link, by group.
-        self.load = csr_array(
-            (on.data, (self.group, place[self.columns])), shape=(groups + 1, len(scope))
-        ).toarray()[:groups]
-        part = csr_array(fit.by_column[:, scope])
-        count = np.diff(part.indptr)
-        rows = np.flatnonzero(count)
-        whole = count[rows] == np.diff(system.share.indptr)[rows]
-        self.constraint = LinearConstraint(
-            part[rows],
-            np.where(whole, (system.gbps - fit.slack)[rows], -np.inf),
-            (system.gbps + fit.slack)[rows],
+        self.system, self.groups = fit.system, groups
+        number = int(fit.system.rate_of_link[link])
+        self.gbps = float(fit.system.gbps[number]) if number >= 0 else 0.0
+        on = fit.system.share[[max(number, 0)]]
+        self.pairs = on.indices[: on.nnz if number >= 0 else 0]
+        group = fit.system.group[self.pairs]
+        load = csr_array(
+            (on.data[: len(group)], (group, self.pairs)), (groups + 1, len(fit.system.group))
         )
-        self.limits = Bounds(0.0, fit.most[scope])
+        load = csr_array(load @ fit.mix)[:groups]
+        scope = _scope(fit, self.pairs)
+        self.load = load[:, scope].toarray()
+        part = csr_array(fit.share[:, scope])
+        some = np.flatnonzero(np.diff(part.indptr))
+        whole = np.diff(part.indptr) == np.diff(csr_array(fit.share).indptr)
+        low = np.where(whole, fit.system.gbps - fit.slack, -np.inf)
+        self.fits = LinearConstraint(part[some], low[some], (fit.system.gbps + fit.slack)[some])
+        self.most = fit.most[scope]
+        every = np.vstack((np.eye(groups), np.ones(groups)))
+        least, most = (
+            np.array([sign * self._least(sign * each) for each in every]) for sign in (1, -1)
+        )
+        least[-1], most[-1] = self.gbps - most[-1], self.gbps - least[-1]
+        self.low, self.high = (each.clip(0, self.gbps) + 0.0 for each in (least, most))
+        estimate = load @ fit.rate
+        self.estimate = np.append(estimate, self.gbps - estimate.sum()).clip(self.low, self.high)
 
-    def least(self, weights: NDArray[np.float64]) -> float:
+    def _least(self, weights: NDArray[np.float64]) -> float:
         """Return the least of a weighted sum of the groups' rates on the link."""
         cost = weights @ self.load
         if not cost.any():
             return 0.0
-        found = milp(cost, constraints=self.constraint, bounds=self.limits)
-        if found.x is None:
-            raise RuntimeError(f"the bounds of a share were not found: {found.message}")
-        return float(found.fun)
+        found = milp(cost, constraints=self.fits, bounds=Bounds(0, self.most))
+        return float(found.fun) if found.x is not None else -np.inf
 
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return estimate, least and most of each group, and last of what no group explains."""
-        groups = len(self.estimate)
-        weights = np.vstack((np.eye(groups), np.ones(groups)))
-        low = np.array([self.least(each) for each in weights])
-        high = np.array([-self.least(-each) for each in weights])
-        low[-1], high[-1] = self.gbps - high[-1], self.gbps - low[-1]
-        low, high = (np.clip(each, 0.0, self.gbps) + 0.0 for each in (low, high))
-        estimate = np.append(self.estimate, self.gbps - self.estimate.sum())
-        return np.clip(estimate, low, high), low, high
-
-    def verdict(
-        self,
-        names: Sequence[str],
-        estimate: NDArray[np.float64],
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
-    ) -> Verdict:
-        """Return whose share is the largest in all cases, or whose may be."""
+    def verdict(self, names: Sequence[str]) -> Verdict:
+        """Return who has the largest share in some rates that fit."""
         if not self.gbps:
-            return Verdict(None, ())
-        order = np.argsort(-estimate, kind="stable")
-        likely = [int(each) for each in order if high[each] >= low.max()]
+            return Verdict(())
+        order = np.argsort(-self.estimate, kind="stable")
+        likely = [int(each) for each in order if self.high[each] >= self.low.max()]
         if len(likely) > 1:
-            likely = [each for each in likely if self._can_be_first(each)] or likely[:1]
-        names = [names[each] for each in likely]
-        return Verdict(names[0] if len(names) == 1 else None, tuple(names))
+            likely = [each for each in likely if self._can_be_first(each)]
+        return Verdict(tuple(names[each] for each in likely))
 
     def _can_be_first(self, one: int) -> bool:
-        """Return whether rates of pairs exist with which one share is as large as every other.
+        """Return whether a share can be as large as every other.
 
-        The smallest difference to the other shares is a variable of its own.
+        Its smallest lead is a variable of its own, the last one.
         """
-        groups, pairs = self.load.shape
         # What no group explains is the rate of the link less the sum of all groups.
-        weight = np.vstack((np.eye(groups), np.full(groups, -1.0)))
-        constant = np.append(np.zeros(groups), self.gbps)
-        others = np.delete(np.arange(groups + 1), one)
+        weight = np.vstack((np.eye(self.groups), np.full(self.groups, -1)))
+        constant = np.append(np.zeros(self.groups), self.gbps)
+        others = np.arange(self.groups + 1) != one
         lead = np.column_stack(
-            ((weight[one] - weight[others]) @ self.load, np.full(len(others), -1.0))
+            ((weight[one] - weight[others]) @ self.load, np.full(self.groups, -1))
         )
-        matrix, low, high = self.constraint.A, self.constraint.lb, self.constraint.ub
+        fits = self.fits
+        last = csc_array((len(fits.lb), 1))
         found = milp(
-            np.append(np.zeros(pairs), -1.0),
+            np.append(np.zeros(len(self.most)), -1),
             constraints=[
-                LinearConstraint(hstack((matrix, csc_array((len(low), 1)))), low, high),
+                LinearConstraint(hstack((fits.A, last)), fits.lb, fits.ub),
                 LinearConstraint(lead, constant[others] - constant[one], np.inf),
             ],
             bounds=Bounds(
-                np.append(np.zeros(pairs), -self.gbps), np.append(self.limits.ub, self.gbps)
+                np.append(np.zeros(len(self.most)), -np.inf), np.append(self.most, np.inf)
             ),
         )
-        return found.x is None or -float(found.fun) >= 0
+        return found.x is None or float(found.fun) <= 0
 
     def hosts(
         self, fabric: Fabric, groups: Sequence[NDArray[np.int64]]
@@ -375,41 +405,41 @@ class _Share:
         """Return the hosts of each group that can send or receive over the link."""
         system, found = self.system, []
         for number, members in enumerate(groups):
-            columns = self.columns[self.group == number]
-            ends = np.union1d(
-                system.sending.endpoints_of(system.source[columns]),
-                system.receiving.endpoints_of(system.destination[columns]),
-            )
-            found.append(np.intersect1d(fabric.endpoint_node[ends] - fabric.num_switches, members))
+            pairs = self.pairs[system.group[self.pairs] == number]
+            there = np.isin(system.sending.of, system.source[pairs])
+            there |= np.isin(system.receiving.of, system.destination[pairs])
+            ends = fabric.endpoint_node[np.flatnonzero(there)] - fabric.num_switches
+            found.append(np.intersect1d(ends, members))
         return tuple(found)
 
 
-def _scope(system: PathRates, columns: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the columns whose rates are looked for to bound the given ones."""
-    if len(system.group) <= _MOST_COLUMNS:
-        return np.arange(len(system.group))
-    near = np.isin(system.source, system.source[columns])
-    near |= np.isin(system.destination, system.destination[columns])
-    return np.flatnonzero(near)
+def _scope(fit: _Fit, pairs: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the unknown rates by which shares of a link with these pairs are bounded."""
+    unknown = np.arange(len(fit.rate))
+    near = [np.isin(ends, ends[pairs]) for ends in (fit.system.source, fit.system.destination)]
+    for some in (near[0] | near[1], min(near, key=np.count_nonzero)):
+        if len(unknown) > _MOST_UNKNOWN:
+            unknown = np.flatnonzero(fit.mix.T @ some)
+    return unknown
 
 
 def _host_pairs(fabric: Fabric, fit: _Fit) -> PairRates:
     """Return the rates of pairs of hosts: of classes, divided as their hosts send and receive."""
-    system = fit.system
+    system, rate = fit.system, fit.mix @ fit.rate
     width = system.receiving.size[system.destination]
     count = system.sending.size[system.source] * width
-    column = np.repeat(np.arange(len(count)), count)
-    within = np.arange(len(column)) - np.repeat(np.cumsum(count) - count, count)
-    ends, part = [], np.ones(len(column))
+    pair = np.repeat(np.arange(len(count)), count)
+    within = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    hosts, part = [], np.ones(len(pair))
     for side, index, place in (
-        (system.sending, system.source, within // width[column]),
-        (system.receiving, system.destination, within % width[column]),
+        (system.sending, system.source, within // width[pair]),
+        (system.receiving, system.destination, within % width[pair]),
     ):
-        at = side.offset[index[column]] + place
-        ends.append(fabric.endpoint_node[side.endpoint[at]].astype(np.int64) - fabric.num_switches)
+        at = side.offset[index[pair]] + place
+        hosts.append(fabric.endpoint_node[side.endpoint[at]].astype(np.int64) - fabric.num_switches)
         part *= side.part[at]
-    part[ends[0] == ends[1]] = 0.0
-    whole = np.bincount(column, part, minlength=len(count))
-    gbps = fit.rate[column] * part / np.where(whole > 0, whole, 1.0)[column]
+    part[hosts[0] == hosts[1]] = 0
+    whole = np.bincount(pair, part, minlength=len(count))
+    gbps = rate[pair] * part / np.where(whole > 0, whole, 1)[pair]
     sent = gbps > 0
-    return PairRates(ends[0][sent], ends[1][sent], system.group[column][sent], gbps[sent])
+    return PairRates(hosts[0][sent], hosts[1][sent], system.group[pair][sent], gbps[sent])
