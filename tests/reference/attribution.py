@@ -14,14 +14,14 @@ from weft.sim.static.loads import link_loads
 
 
 class Mixes:
-    """All rates of pairs, of jobs (list of hosts each) or of no job, that give these loads."""
+    """All rates of pairs, of jobs or of no job, that give these loads (NaN where not known)."""
 
     def __init__(
         self, fabric: Fabric, routes: Routes, jobs: Sequence[np.ndarray], loads: np.ndarray
     ):
         ends = fabric.num_switches + np.arange(fabric.num_hosts)
         sends, receives = (
-            np.bincount(side, loads, minlength=len(fabric.node_names))[ends] > 0
+            np.bincount(side, loads, minlength=len(fabric.node_names))[ends] != 0
             for side in (fabric.link_from, fabric.link_to)
         )
         free = np.ones(fabric.num_hosts, dtype=bool)
@@ -40,13 +40,15 @@ class Mixes:
                 load = link_loads(fabric, routes, [source], [destination], lid_offset=offset)
                 columns.append(csc_array(load.astype(float)[:, None]))
                 self.job.append(job)
-        self.jobs, self.loads = len(jobs), loads
+        self.jobs = len(jobs)
         self.matrix = csr_array(hstack(columns))
+        known = np.flatnonzero(np.isfinite(loads))
+        self.equal = {"A_eq": self.matrix[known], "b_eq": loads[known]}
 
     def least(self, link: int, weight: Sequence[float]) -> float:
         """Return the least of a weighted sum of the rates of jobs, and of no job, on a link."""
         cost = np.array(weight)[self.job] * self.matrix[[link]].toarray()[0]
-        found = linprog(cost, A_eq=self.matrix, b_eq=self.loads)
+        found = linprog(cost, **self.equal)
         assert found.status == 0, found.message
         return found.fun
 

@@ -260,7 +260,7 @@ class _Fit:
         most = system.most_gbps + quantile * errors.deviation(system.sending.gbps[system.source])
         most = np.where(np.isnan(most), np.inf, most)[mix.indices] / mix.data
         most = np.minimum.reduceat(most, mix.indptr[:-1]) if len(rate) else most
-        return cls(system, mix, share, rate, np.maximum(most, rate), slack)
+        return cls(system, mix, share, rate, most, slack)
 
 
 def _fitted(
@@ -331,12 +331,9 @@ class _Share:
         self.system, self.groups = fit.system, groups
         number = int(fit.system.rate_of_link[link])
         self.gbps = float(fit.system.gbps[number]) if number >= 0 else 0.0
-        on = fit.system.share[[max(number, 0)]]
-        self.pairs = on.indices[: on.nnz if number >= 0 else 0]
-        group = fit.system.group[self.pairs]
-        load = csr_array(
-            (on.data[: len(group)], (group, self.pairs)), (groups + 1, len(fit.system.group))
-        )
+        on = fit.system.share[[number] if number >= 0 else []]
+        self.pairs, group = on.indices, fit.system.group[on.indices]
+        load = csr_array((on.data, (group, self.pairs)), (groups + 1, len(fit.system.group)))
         load = csr_array(load @ fit.mix)[:groups]
         scope = _scope(fit, self.pairs)
         self.load = load[:, scope].toarray()
@@ -346,6 +343,8 @@ class _Share:
         low = np.where(whole, fit.system.gbps - fit.slack, -np.inf)
         self.fits = LinearConstraint(part[some], low[some], (fit.system.gbps + fit.slack)[some])
         self.most = fit.most[scope]
+        if self.load.any() and self._least(np.zeros(groups)) < 0:
+            self.most = np.maximum(self.most, fit.rate[scope])
         every = np.vstack((np.eye(groups), np.ones(groups)))
         least, most = (
             np.array([sign * self._least(sign * each) for each in every]) for sign in (1, -1)
@@ -356,9 +355,9 @@ class _Share:
         self.estimate = np.append(estimate, self.gbps - estimate.sum()).clip(self.low, self.high)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
-        """Return the least of a weighted sum of the groups' rates on the link."""
+        """Return the least of a weighted sum of the groups' rates on the link, -inf if none fit."""
         cost = weights @ self.load
-        if not cost.any():
+        if weights.any() and not cost.any():
             return 0.0
         found = milp(cost, constraints=self.fits, bounds=Bounds(0, self.most))
         return float(found.fun) if found.x is not None else -np.inf
