@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 from tests.reference.attribution import Mixes
 
@@ -89,6 +92,19 @@ def test_a_link_without_traffic_has_no_first() -> None:
     assert rate == 0
     assert str(found.verdicts[0]) == "no traffic"
     assert not found.high_gbps.any()
+
+
+def test_ends_of_cables_that_differ_widen_intervals() -> None:
+    fabric, routes, jobs, loads, links = random_case("minhop", 0)
+    groups = [Group(str(number), job) for number, job in enumerate(jobs)]
+    rates = Rates.of_links(fabric, loads)
+    late = replace(rates, frame=rates.frame.with_columns(pl.col("rcv_gbps") * 1.01))
+    exact, wide = (attribute(each, routes, groups, links) for each in (rates, late))
+    assert np.all(wide.low_gbps <= exact.low_gbps + 1e-6)
+    assert np.all(wide.high_gbps >= exact.high_gbps - 1e-6)
+    assert (wide.high_gbps - exact.high_gbps).max() > 0.01
+    # Errors of a rate r have the standard deviation 0.01 r / sqrt(2) if all rates are the same.
+    assert wide.error_gbps.mean() == pytest.approx(0.01 * loads[links].mean() / 2**0.5, rel=0.4)
 
 
 def test_an_idle_fabric_has_no_traffic() -> None:

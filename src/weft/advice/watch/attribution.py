@@ -143,7 +143,7 @@ def attribute(
     for link in asked[np.isnan(measured[asked])]:
         raise InputError(f"{fabric.link_name(int(link))} has no rate to explain")
     system = path_rates(fabric, routes, measured, hosts, asked)
-    errors = Errors.of(fabric, measured)
+    errors = Errors.of(rates)
     fit = _Fit.of(system, errors, _unknown(fabric, system, names, patterns or {}))
     shares = [_Share(fit, int(link), len(names)) for link in asked]
     explained, low, high = (
@@ -176,20 +176,31 @@ class Errors:
 
     #: Variance of a rate of 1 Gb/s.
     variance_gbps: float
-    #: Number of switches that tell it.
+    #: Number of switches or cables that tell it.
     degrees: int
 
     @classmethod
-    def of(cls, fabric: Fabric, link_gbps: NDArray[np.float64]) -> Errors:
-        """Return the errors with which switches send something else than they receive."""
-        received, sent = (
-            np.bincount(node, link_gbps, minlength=fabric.num_switches)[: fabric.num_switches]
-            for node in (fabric.link_to, fabric.link_from)
-        )
-        total = sent + received  # NaN if a link has no rate
-        told = total > 0
-        variance = ((sent - received)[told] ** 2).sum() / max(total[told].sum(), 1e-300)
-        return cls(float(variance), int(told.sum()))
+    def of(cls, rates: Rates) -> Errors:
+        """Return the larger of the errors by which switches, and cables, do not balance.
+
+        A switch sends what it receives, and the two ends of a cable count the same data.
+        """
+        fabric, switches = rates.fabric, rates.fabric.num_switches
+        link = fabric.port_link[rates.frame["slot"].to_numpy()]
+        ends = np.full((2, fabric.num_links), np.nan)
+        for end, column, at in zip(ends, ("xmit_gbps", "rcv_gbps"), (link, link ^ 1), strict=True):
+            end[at[link >= 0]] = rates.frame[column].to_numpy().astype(np.float64)[link >= 0]
+        sums = [
+            np.bincount(node, rates.link_gbps, minlength=switches)[:switches]
+            for node in (fabric.link_from, fabric.link_to)
+        ]
+        found = [(0.0, 1)]
+        for pair in (ends, np.array(sums)):
+            sent, received = pair[:, pair.sum(axis=0) > 0]  # not where one is not known
+            if len(sent):
+                variance = ((sent - received) ** 2).sum() / (sent + received).sum()
+                found.append((float(variance), len(sent)))
+        return cls(*max(found))
 
     def deviation(self, gbps: Any) -> Any:
         """Return the standard deviation of the errors of rates."""
@@ -197,7 +208,7 @@ class Errors:
 
     def quantile(self, rates: int) -> float:
         """Return the number of standard deviations that no error of so many rates exceeds."""
-        return float(student_t(max(self.degrees, 1), 1 - (1 - CONFIDENCE) / max(rates, 1)))
+        return float(student_t(self.degrees, 1 - (1 - CONFIDENCE) / max(rates, 1)))
 
 
 def _unknown(
