@@ -47,6 +47,51 @@ class BetterEngine:
     cures: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class InPlace:
+    """Comparison of the tables in place with engines whose routes OpenSM can use."""
+
+    result: Comparison
+    #: Outcome of the tables in place, and of the engines with valid routes, best first.
+    place: EngineOutcome
+    usable: tuple[EngineOutcome, ...]
+    #: Engine of `usable` -> whether it has a clearly worse figure than the tables in place.
+    worse: dict[str, bool]
+
+
+def compare_in_place(
+    fabric: Fabric,
+    tables: Routes,
+    checked: Validation,
+    *,
+    engines: Sequence[str] = (),
+    valid: bool,
+) -> InPlace:
+    """Compare the tables in place with engines; see `alternatives`."""
+    own = [
+        entry.facts["as_opensm"]
+        for entry in engine
+        if "as_opensm" in entry.facts and not (valid and entry.name in _LANES)
+    ]
+    names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
+    known = [name for name in dict.fromkeys(names) if _is_known(name)]
+    # Each bisection of many hosts is a sample of many flows.
+    samples = min(1000, max(100, _MOST_FLOWS // max(fabric.num_hosts, 1)))
+    place = judge(fabric, IN_PLACE, tables, samples=samples, checked=checked)
+    result = compare(fabric, known, [], samples=samples, others=(place,))
+    usable = [
+        o
+        for o in result.outcomes
+        # An engine from which OpenSM falls back cures nothing.
+        if o is not place and o.serves and o.opensm_use and o.routes and not o.routes.refusals
+    ]
+    # Tables that leave out pairs have smaller loads for that reason.
+    whole = checked.num_unrouted_pairs == checked.num_disconnected_pairs and not checked.num_loops
+    worse = {o.name: whole and result.gain(place, o).significant for o in usable}
+
+    return InPlace(result, place, tuple(usable), worse)
+
+
 def alternatives(
     fabric: Fabric,
     tables: Routes,
@@ -70,26 +115,9 @@ def alternatives(
     the engine in place, another engine of OpenSM, static tables. Further ones are listed only if
     their figures are clearly better still.
     """
-    own = [
-        entry.facts["as_opensm"]
-        for entry in engine
-        if "as_opensm" in entry.facts and not (valid and entry.name in _LANES)
-    ]
-    names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
-    known = [name for name in dict.fromkeys(names) if _is_known(name)]
-    # Each bisection of many hosts is a sample of many flows.
-    samples = min(1000, max(100, _MOST_FLOWS // max(fabric.num_hosts, 1)))
-    place = judge(fabric, IN_PLACE, tables, samples=samples, checked=checked)
-    result = compare(fabric, known, [], samples=samples, others=(place,))
-    usable = [
-        o
-        for o in result.outcomes
-        # An engine from which OpenSM falls back cures nothing.
-        if o is not place and o.serves and o.opensm_use and o.routes and not o.routes.refusals
-    ]
-    # Tables that leave out pairs have smaller loads for that reason.
-    whole = checked.num_unrouted_pairs == checked.num_disconnected_pairs and not checked.num_loops
-    worse = {o.name: whole and result.gain(place, o).significant for o in usable}
+    compared = compare_in_place(fabric, tables, checked, engines=engines, valid=valid)
+    result, place, worse = compared.result, compared.place, compared.worse
+    usable = list(compared.usable)
 
     def is_requested(outcome: EngineOutcome) -> bool:
         return is_own(outcome) and engine.parse(outcome.name)[0].name == requested

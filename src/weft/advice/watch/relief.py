@@ -1,0 +1,239 @@
+"""What would relieve the most loaded cables: other routes, a repaired cable, or a moved job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.advice.alternatives import compare_in_place
+from weft.advice.comparison import GAIN, change_to
+from weft.advice.faults import faults
+from weft.advice.watch.traffic import Traffic
+from weft.core.columns import Column, frame_of_rows
+from weft.core.counts import count_text
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.fabrics.formats.hostlist import host_list
+from weft.routing.routes import Routes, TableRoutes
+from weft.routing.validation.validate import Validation
+from weft.sim.static.loads import inner_links
+from weft.workload.placement import place
+from weft.workload.placement.placement_registry import allowed_hosts
+
+#: Placements that are tried for a job on the machines that are free.
+PLACEMENTS = ("linear", "block:order=most", "cyclic", "spread")
+
+RELIEF_COLUMNS: Mapping[str, Column] = {
+    "kind": Column(pl.String, "", "cable: a repair; engine: other routes; job: other machines"),
+    "change": Column(pl.String, "", "What to do"),
+    "cost": Column(pl.String, "", "What the change costs"),
+    "before": Column(pl.Float64, "share", "Largest utilisation of a link between switches, now"),
+    "after": Column(pl.Float64, "share", "The same after the change, of the traffic measured"),
+    "low": Column(pl.Float64, "share", "Least value of after, over the estimates of the traffic"),
+    "high": Column(pl.Float64, "share", "Largest value of after, over the estimates"),
+    "hot_after": Column(pl.Float64, "share", "Utilisation of the hottest link after the change"),
+    "busiest": Column(pl.String, "", "Link with the largest utilisation after the change"),
+    "helps": Column(
+        pl.Boolean, "", f"Whether high is at least {GAIN:.0%} below before"
+    ),
+    "but": Column(pl.String, "", "Drawback (empty: none found)"),
+}  # fmt: skip
+
+#: Kinds of changes, the cheapest first: repairs disturb no job, routes disturb all for a moment,
+#: and a job that moves starts again.
+_KINDS = ("cable", "engine", "job")
+
+
+@dataclass(frozen=True, eq=False)
+class Relief:
+    """A change, and the predicted loads after it; most fields are those of `RELIEF_COLUMNS`."""
+
+    kind: str
+    change: str
+    cost: str
+    before: float
+    after: float
+    low: float
+    high: float
+    hot_after: float
+    busiest: str
+    but: str = ""
+    #: Rate of each link after the change in Gb/s, float64 [links]; None for another fabric.
+    loads: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @property
+    def helps(self) -> bool:
+        """Whether all estimates of the traffic agree that the largest utilisation falls."""
+        return self.high <= (1 - GAIN) * self.before
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What reliefs are computed from.
+
+    Parameters
+    ----------
+    fabric, routes, checked
+        The fabric, the tables in place, and what the validator says of them.
+    estimates
+        Estimates of the traffic; the first is that of the loads after a change, the others tell how
+        much these depend on it.
+    link_gbps
+        float64 [links]: measured rates, NaN where not known.
+    hot
+        The link between switches that is to be relieved.
+    engine
+        Engine of OpenSM that computed the tables; empty if not known.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    checked: Validation
+    estimates: tuple[Traffic, ...]
+    link_gbps: NDArray[np.float64]
+    hot: int
+    engine: str = ""
+
+    def relief(
+        self, kind: str, change: str, cost: str, fabric: Fabric, routes: Routes, *,
+        estimates: Sequence[Traffic] = (), but: str = "", rates: NDArray[np.float64] | None = None,
+    ) -> Relief:  # fmt: skip
+        """Return the relief by other routes, traffic, or rates (Gb/s) of the links.
+
+        The largest utilisation that was measured is scaled by the ratio of the predictions after
+        and before the change, for each estimate. So what the estimates leave out counts, too.
+        """
+        rate = fabric.link_rate_gbps if rates is None else rates
+        inner = np.flatnonzero(inner_links(fabric))
+        shares = []
+        first: NDArray[np.float64] | None = None
+        for now, later in zip(self.estimates, estimates or self.estimates, strict=True):
+            loads = later.loads(fabric, routes).per_link
+            first = loads if first is None else first
+            was = self._utilisation(now.loads(self.fabric, self.routes).per_link)
+            peak = float((loads / rate)[inner].max())
+            shares.append(peak / was[self._inner].max() if was[self._inner].any() else np.nan)
+        assert first is not None
+        busy = first / rate
+        same = np.flatnonzero(
+            (fabric.link_from == self.fabric.link_from[self.hot])
+            & (fabric.link_from_port == self.fabric.link_from_port[self.hot])
+        )
+        values = self.before * np.array(shares)
+        return Relief(
+            kind, change, cost, self.before, float(values[0]), float(np.nanmin(values)),
+            float(np.nanmax(values)), float(busy[same].max(initial=0.0)),
+            fabric.link_name(int(inner[np.argmax(busy[inner])])), but,
+            first if fabric is self.fabric else None,
+        )  # fmt: skip
+
+    @property
+    def before(self) -> float:
+        """Largest utilisation of a link between switches that was measured."""
+        return float(np.nanmax(self._utilisation(self.link_gbps)[self._inner]))
+
+    @property
+    def _inner(self) -> NDArray[np.intp]:
+        return np.flatnonzero(inner_links(self.fabric))
+
+    def _utilisation(self, gbps: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(gbps / self.fabric.link_rate_gbps)
+
+
+def reliefs(
+    case: Case, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
+) -> list[Relief]:
+    """Return the changes that were computed, those that help first and the cheapest of them first.
+
+    `jobs`: hosts of each running job. `culprits`: jobs to move, the largest on the hot link first.
+    """
+    found = [*_repairs(case), *_engines(case), *_moves(case, jobs, culprits)]
+    return sorted(found, key=lambda r: (not r.helps, _KINDS.index(r.kind), bool(r.but), r.after))
+
+
+def _engines(case: Case) -> Iterator[Relief]:
+    fabric = case.fabric
+    compared = compare_in_place(fabric, case.routes, case.checked, valid=True)
+    seen: list[Routes] = [case.routes]
+    for outcome in compared.usable:
+        assert outcome.routes is not None
+        moved = [_entries(case.routes, outcome.routes), *(_entries(s, outcome.routes) for s in seen)]
+        if 0.0 in moved:
+            continue  # the same tables under another name
+        seen.append(outcome.routes)
+        cost = "all tables are loaded anew"
+        if not np.isnan(moved[0]):
+            cost = f"{moved[0]:.0%} of the entries of the tables change"
+        but = "clearly worse for other traffic" if compared.worse[outcome.name] else ""
+        yield case.relief(
+            "engine", change_to(fabric, outcome), cost, fabric, outcome.routes, but=but
+        )
+
+
+def _entries(old: Routes, new: Routes) -> float:
+    """Return the share of entries that differ, NaN if the routes are not both of one LMC."""
+    if isinstance(old, TableRoutes) and isinstance(new, TableRoutes) and old.lmc == new.lmc:
+        return float((old.table != new.table).mean())
+    return float("nan")
+
+
+def _repairs(case: Case) -> Iterator[Relief]:
+    fabric = case.fabric
+    for fault in faults(fabric):
+        change = f"{fault.text}: repair"
+        if fault.kind == "degraded cable" and fault.port is not None:
+            slot = fabric.port_offset[fabric.find_node(fault.node)] + fault.port - 1
+            link = int(fabric.port_link[slot])
+            rates = fabric.link_rate_gbps.copy()
+            rates[[link, link ^ 1]] += fault.lost_gbps or 0.0
+            cost = "this cable is down for a moment"
+            yield case.relief("cable", change, cost, fabric, case.routes, rates=rates)
+
+
+def _moves(
+    case: Case, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
+) -> Iterator[Relief]:
+    """Yield the best place on free machines for each of the culprits that has one."""
+    fabric = case.fabric
+    machine = fabric.machine_of_host
+    busy = np.unique(machine[np.concatenate([*jobs.values(), np.zeros(0, dtype=np.int64)])])
+    roles = np.array(fabric.roles)
+    free = allowed_hosts(fabric)
+    free = free[~np.isin(machine[free], busy)]
+    for name in culprits:
+        hosts = jobs[name]
+        # Machines of another kind, such as storage, do not take jobs.
+        alike = free[np.isin(roles[free], np.unique(roles[hosts]))]
+        found = []
+        for spec in PLACEMENTS:
+            try:
+                placed = place(fabric, len(hosts), spec, hosts=alike)
+            except (InputError, NotApplicable):
+                continue
+            # A machine moves as a whole: the adapters of one to those of another.
+            placed = placed[np.argsort(machine[placed], kind="stable")]
+            order = hosts[np.argsort(machine[hosts], kind="stable")]
+            sizes = [np.unique(machine[each], return_counts=True)[1] for each in (order, placed)]
+            if not np.array_equal(*sizes):
+                continue
+            to = dict(zip(order.tolist(), placed.tolist(), strict=True))
+            names = dict.fromkeys(fabric.machine_names[host] for host in placed.tolist())
+            found.append(
+                case.relief(
+                    "job", f"move job {name} to {host_list(names)}",
+                    f"the job starts again on {count_text(len(sizes[0]), 'machine')}",
+                    fabric, case.routes, estimates=[each.moved(to) for each in case.estimates],
+                )
+            )  # fmt: skip
+        if found:
+            yield min(found, key=lambda relief: relief.after)
+
+
+def relief_table(found: Sequence[Relief]) -> pl.DataFrame:
+    """Return changes as a frame of `RELIEF_COLUMNS`, one row each."""
+    rows = [[getattr(each, name) for name in RELIEF_COLUMNS] for each in found]
+    return frame_of_rows(RELIEF_COLUMNS, rows)

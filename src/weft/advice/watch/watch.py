@@ -1,0 +1,359 @@
+"""What the cables of a running fabric carry, whose traffic it is, and what would relieve them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.advice.watch.attribution import Attribution, Group, attribute
+from weft.advice.watch.growing import growing
+from weft.advice.watch.relief import Case, Relief, relief_table, reliefs
+from weft.advice.watch.traffic import Traffic, expected_traffic, injection
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError
+from weft.counters.rates import Rates
+from weft.fabrics import Fabric
+from weft.fabrics.formats.hostlist import host_list
+from weft.routing.routes import Routes
+from weft.routing.validation.validate import Validation
+from weft.sim.static.loads import host_flows, inner_links, link_users
+
+#: What makes a cable hot.
+By = Literal["utilisation", "waiting"]
+#: A link at this share of its rate is full: headers and gaps take the rest.
+FULL = 0.9
+#: Share of the time that a link waits for a link behind it, from which that is said.
+WAITS = 0.05
+#: Least change of a utilisation that is said.
+CHANGED = 0.05
+#: Largest number of pairs of hosts whose paths are followed to find the link behind.
+_MOST_PAIRS = 2**20
+#: Number of jobs for which other machines are sought.
+_MOVED = 2
+
+LINK_COLUMNS: Mapping[str, Column] = {
+    "link": Column(pl.Int64, "", "Directed link (as in `Fabric.links`)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Rate of the link"),
+    "measured_gbps": Column(pl.Float64, "Gb/s", "Data that the link carried (null: not known)"),
+    "utilisation": Column(pl.Float64, "share", "measured_gbps over rate_gbps"),
+    "wait_share": Column(
+        pl.Float64, "share", "Share of the time in which data waited and none was sent"
+    ),
+    "predicted_gbps": Column(pl.Float64, "Gb/s", "Data by the pattern or workload"),
+    "ratio": Column(pl.Float64, "", "measured_gbps over predicted_gbps (null: none predicted)"),
+    "estimated_gbps": Column(pl.Float64, "Gb/s", "Data by the rates of pairs that fit best"),
+}
+
+
+@dataclass(frozen=True)
+class JobShare:
+    """Traffic of a job on a link, in Gb/s: estimate and interval."""
+
+    job: str
+    gbps: float
+    low_gbps: float
+    high_gbps: float
+    #: Machines of the job that can be on the link, as a host list.
+    machines: str
+
+
+@dataclass(frozen=True)
+class HotLink:
+    """A link that carries much or waits long."""
+
+    link: int
+    name: str
+    rate_gbps: float
+    measured_gbps: float
+    wait_share: float | None
+    predicted_gbps: float
+    #: Jobs with traffic on it, the largest first; what no job explains is the job ``no job``.
+    jobs: tuple[JobShare, ...]
+    #: Whose traffic is the most, or who cannot be told apart.
+    verdict: str
+    #: The fullest link on the paths after this one, if that is why it waits; else empty.
+    behind: str = ""
+
+    @property
+    def utilisation(self) -> float:
+        """Measured share of the rate."""
+        return self.measured_gbps / self.rate_gbps
+
+    def text(self) -> str:
+        """Return the answer to: this cable waits; whose traffic is it?"""
+        line = f"{self.name} carries {self.measured_gbps:.1f} of {self.rate_gbps:g} Gb/s"
+        if self.wait_share is not None:
+            line += f" and waits {self.wait_share:.0%} of the time"
+        line += f" (predicted: {self.predicted_gbps:.1f} Gb/s)"
+        if self.behind:
+            line += f", held up by {self.behind}"
+        shares = [
+            f"{each.job} {self._share(each.gbps)} ({self._share(each.low_gbps)} to "
+            f"{self._share(each.high_gbps)})"
+            for each in self.jobs
+        ]
+        return f"{line}. Most of it is of: {self.verdict}. " + (
+            f"Shares: {', '.join(shares)}." if shares else "No job can be on it."
+        )
+
+    def _share(self, gbps: float) -> str:
+        return f"{gbps / self.measured_gbps:.0%}" if self.measured_gbps > 0 else "0%"
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """Result of `watch`."""
+
+    fabric: Fabric
+    #: Rates of each interval, the last of which is judged.
+    series: tuple[Rates, ...]
+    hot: tuple[HotLink, ...]
+    #: What hosts are in which running job.
+    jobs: Mapping[str, NDArray[np.int64]]
+    #: float64 [links]: rates by the pattern or workload, and by the rates of pairs that fit best.
+    predicted_gbps: NDArray[np.float64]
+    estimated_gbps: NDArray[np.float64]
+    reliefs: tuple[Relief, ...]
+    #: Why nothing was searched for that relieves; empty if it was.
+    no_relief: str
+    #: Frame of `weft.advice.watch.growing.GROWING_COLUMNS`.
+    growing: pl.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of the last interval."""
+        return self.series[-1]
+
+    @property
+    def utilisation(self) -> NDArray[np.float64]:
+        """float64 [links]: measured share of the rate of each link, NaN where not known."""
+        return np.asarray(self.rates.link_gbps / self.fabric.link_rate_gbps)
+
+    def table(self) -> pl.DataFrame:
+        """Return a frame of `LINK_COLUMNS`, one row for each link."""
+        fabric, measured = self.fabric, self.rates.link_gbps
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = measured / self.predicted_gbps
+        data: dict[str, Any] = {
+            "link": np.arange(fabric.num_links), "name": fabric.link_names.tolist(),
+            "rate_gbps": fabric.link_rate_gbps, "measured_gbps": measured,
+            "utilisation": self.utilisation, "wait_share": self.rates.link_wait_share,
+            "predicted_gbps": self.predicted_gbps,
+            "ratio": np.where(np.isfinite(ratio), ratio, np.nan),
+            "estimated_gbps": self.estimated_gbps,
+        }  # fmt: skip
+        return frame(LINK_COLUMNS, data).fill_nan(None)
+
+    def answer(self) -> str:
+        """Return the cheapest change that relieves the hottest cable, or that there is none."""
+        if self.no_relief:
+            return f"Relief: {self.no_relief}."
+        helping = [each for each in self.reliefs if each.helps]
+        if not helping:
+            tried = ", ".join(sorted({each.kind for each in self.reliefs})) or "nothing"
+            return (
+                "Relief: nothing that was computed relieves the hottest cable between switches "
+                f"(tried: {tried})."
+            )
+        best = helping[0]
+        return (
+            f"Cheapest relief: {best.change}. The largest utilisation between switches falls from "
+            f"{best.before:.0%} to {best.after:.0%} ({best.low:.0%} to {best.high:.0%} over "
+            f"estimates of the traffic), for the traffic that was measured; {best.cost}"
+            f"{f'; but {best.but}' if best.but else ''}."
+        )
+
+    def text(self) -> str:
+        """Return the hot cables in words, growing errors, the relief and the notes."""
+        lines = [each.text() for each in self.hot] or ["No cable carries data or waits."]
+        for row in self.growing.iter_rows(named=True):
+            counts = ", ".join(
+                f"{row[name]:,} {what}"
+                for name, what in (
+                    ("errors", "errors"), ("discards", "discards"), ("link_downs", "times down"),
+                )
+                if row[name]
+            )  # fmt: skip
+            carried = "" if row["gbps"] is None else f"; carries {row['gbps']:.1f} Gb/s"
+            then = "new tables lead around it" if row["detour"] else "no other cables lead there"
+            lines.append(
+                f"errors grow: {row['cable']}: {counts}{carried}; if pulled, {row['pairs']:,} "
+                f"pairs lose their path, {then}"
+            )
+        return "\n".join([*lines, self.answer(), *self.notes])
+
+    def changes(self, before: Watch) -> list[str]:
+        """Return what changed since an earlier result: cables that became hot, and that cooled."""
+        was, now = ({each.link: each for each in of.hot} for of in (before, self))
+        lines = [f"now hot: {each.name}" for link, each in now.items() if link not in was]
+        lines += [f"no longer hot: {each.name}" for link, each in was.items() if link not in now]
+        for link in now.keys() & was.keys():
+            old, new = was[link].utilisation, now[link].utilisation
+            if abs(new - old) >= CHANGED:
+                lines.append(f"{now[link].name}: {old:.0%} of its rate before, {new:.0%} now")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        return {
+            "fabric": self.fabric.name,
+            "begin": self.rates.frame["begin"].min(),
+            "end": self.rates.frame["end"].max(),
+            "hot": [
+                vars(each) | {"utilisation": each.utilisation, "jobs": [vars(j) for j in each.jobs]}
+                for each in self.hot
+            ],
+            "jobs": {
+                name: host_list(dict.fromkeys(self.fabric.machine_names[host] for host in hosts))
+                for name, hosts in self.jobs.items()
+            },
+            "relief": relief_table(self.reliefs),
+            "no_relief": self.no_relief,
+            "growing": self.growing,
+            "notes": list(self.notes),
+        }
+
+
+def watch(
+    series: Sequence[Rates],
+    routes: Routes,
+    checked: Validation,
+    jobs: Mapping[str, NDArray[np.int64]],
+    *,
+    pattern: str = "all-to-all",
+    workload: str = "",
+    top: int = 10,
+    by: By | None = None,
+    engine: str = "",
+    relief: bool = True,
+    notes: Sequence[str] = (),
+) -> Watch:
+    """Say of the hottest cables whose traffic they carry, and what would relieve them.
+
+    Parameters
+    ----------
+    series
+        Rates of successive intervals; the last is judged.
+    routes, checked
+        The present routes, and what the validator says of them.
+    jobs
+        Name of each running job, and its hosts. Without jobs, all hosts are one.
+    pattern, workload
+        What each job exchanges for the prediction; see `expected_traffic`.
+    top, by
+        Number of hot cables, by ``utilisation`` or ``waiting``. Default: by waiting, if any waits.
+    engine
+        Engine of OpenSM that computed the routes; empty if not known.
+    relief
+        Whether reliefs are computed, which takes the most time.
+    notes
+        What readers left out, in words.
+
+    Raises
+    ------
+    InputError
+        If there are no rates, or names of jobs, the pattern or the workload are wrong.
+    NotApplicable
+        If the routes do not fix the paths; see `attribute`.
+    """
+    if not series:
+        raise InputError("rates need two readings of the same ports")
+    rates = series[-1]
+    fabric = rates.fabric
+    measured, waits = rates.link_gbps, rates.link_wait_share
+    hot = _hottest(rates, top, by)
+    groups = jobs or {"all hosts": np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int64)}
+    told = attribute(rates, routes, [Group(*each) for each in groups.items()], hot)
+    pairs = told.pair_gbps
+    fitted = Traffic(pairs.sources, pairs.destinations, pairs.gbps)
+    expected, left = expected_traffic(
+        fabric, groups, injection(fabric, measured), pattern=pattern, workload=workload
+    )
+    predicted = expected.loads(fabric, routes).per_link
+    behind = _behind(fabric, routes, fitted, hot, measured / fabric.link_rate_gbps)
+    found = tuple(
+        HotLink(
+            int(link), fabric.link_name(int(link)), float(fabric.link_rate_gbps[link]),
+            float(measured[link]), None if np.isnan(waits[link]) else float(waits[link]),
+            float(predicted[link]), _shares(fabric, told, at), str(told.verdicts[at]),
+            behind.get(int(link), "") if waits[link] > WAITS else "",
+        )
+        for at, link in enumerate(hot)
+    )  # fmt: skip
+    said = [*notes, *(f"The prediction leaves out {each}." for each in left)]
+    inner = hot[inner_links(fabric)[hot]] if len(hot) else hot
+    changes: list[Relief] = []
+    no_relief = ""
+    if not relief:
+        no_relief = "not computed"
+    elif not len(inner):
+        no_relief = "no cable between switches is hot; those of hosts carry what these hosts exchange"
+    else:
+        target = int(inner[np.argmax((measured / fabric.link_rate_gbps)[inner])])
+        case = Case(fabric, routes, checked, (fitted, expected), measured, target, engine)
+        at = int(np.flatnonzero(hot == target)[0])
+        culprits = [each.job for each in found[at].jobs if each.job in jobs and each.gbps > 0]
+        changes = reliefs(case, jobs, culprits[:_MOVED])
+    return Watch(
+        fabric, tuple(series), found, dict(jobs), predicted,
+        fitted.loads(fabric, routes).per_link, tuple(changes), no_relief,
+        growing(fabric, series, routes), tuple(said),
+    )  # fmt: skip
+
+
+def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
+    """Return the links with the largest utilisation or wait, as far as their rates are known."""
+    use = rates.link_gbps / rates.fabric.link_rate_gbps
+    waits = np.nan_to_num(rates.link_wait_share)
+    if by is None:
+        by = "waiting" if waits.any() else "utilisation"
+    first, second = (waits, use) if by == "waiting" else (use, waits)
+    known = np.flatnonzero(~np.isnan(use) & ((use > 0) | (waits > 0)))
+    return known[np.lexsort((known, -second[known], -first[known]))[:top]].astype(np.int64)
+
+
+def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
+    rows = []
+    for job, name in enumerate(told.names):
+        if told.high_gbps[at, job] <= 0 or not len(told.hosts[at][job]):
+            continue
+        machines = dict.fromkeys(fabric.machine_names[host] for host in told.hosts[at][job])
+        values = (each[at, job] for each in (told.explained_gbps, told.low_gbps, told.high_gbps))
+        rows.append(JobShare(name, *map(float, values), host_list(machines)))
+    values = (told.unexplained_gbps, told.unexplained_low_gbps, told.unexplained_high_gbps)
+    if told.unexplained_high_gbps[at] > 0:
+        rows.append(JobShare("no job", *(float(each[at]) for each in values), ""))
+    return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
+
+
+def _behind(
+    fabric: Fabric, routes: Routes, fitted: Traffic, hot: NDArray[np.int64],
+    utilisation: NDArray[np.float64],
+) -> dict[int, str]:  # fmt: skip
+    """Return the fullest link after each hot one, on the paths of its traffic, if it is fuller."""
+    if not routes.settled or len(fitted.gbps) > _MOST_PAIRS:
+        return {}
+    flows = host_flows(fabric, fitted.sources, fitted.destinations, lmc=routes.lmc)
+    named = {}
+    for link, users in zip(hot.tolist(), link_users(fabric, routes, flows, hot), strict=True):
+        part = flows.part(users[fitted.gbps[users] > 0])
+        offset, path = routes.links(fabric, part)
+        flow = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
+        place = np.full(len(offset), -1)
+        here = path == link
+        place[flow[here]] = np.flatnonzero(here)
+        after = path[np.arange(len(path)) > place[flow]]
+        if not len(after):
+            continue
+        use = np.nan_to_num(utilisation[after])
+        if use.max() >= max(FULL, utilisation[link]):
+            fullest = int(after[np.argmax(use)])
+            named[link] = f"{fabric.link_name(fullest)}, which is at {use.max():.0%} of its rate"
+    return named

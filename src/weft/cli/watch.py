@@ -1,0 +1,282 @@
+"""`weft watch`: what cables carry and wait, whose traffic it is, and what would relieve them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.advice.watch.relief import Relief, relief_table
+from weft.advice.watch.watch import By, Watch, watch
+from weft.cli.common import (
+    NO_OPTIONS,
+    TABLES,
+    FabricArgument,
+    FabricOptions,
+    announced_compile,
+    check_files,
+    console,
+)
+from weft.cli.option_types import (
+    FIRST,
+    OUTPUT,
+    ROUTING,
+    RUNS,
+    WORKLOAD,
+    Engine,
+    File,
+    Pattern,
+    Whole,
+    Workload,
+)
+from weft.cli.output import emit, given
+from weft.core.columns import write_table
+from weft.core.errors import InputError
+from weft.core.files import file_exists
+from weft.core.units import parse_duration_ns
+from weft.counters.counters import Counters
+from weft.counters.rates import rates
+from weft.counters.read import read_counters
+from weft.fabrics import Fabric
+from weft.routing import route
+from weft.routing.routes import Routes
+from weft.routing.validation.validate import Validation, validate
+from weft.subnet.audit import audit
+from weft.workload.slurm_jobs import RunningJob, job_hosts, read_jobs
+
+
+def watch_command(
+    fabric: FabricArgument,
+    /,
+    *readings: Annotated[
+        Path, Parameter(help="Readings of port counters, in files or folders, in any order.")
+    ],
+    options: FabricOptions = NO_OPTIONS,
+    tables: Annotated[
+        tuple[Path, ...],
+        ROUTING(
+            help="Files or folders of the tables in place, such as opensm-lfts.dump. Default: "
+            "those in the folder of the fabric.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    engine: Annotated[
+        Engine | None,
+        ROUTING(help="Engine that computed the tables, if they are not in a file."),
+    ] = None,
+    jobs: Annotated[
+        File | None,
+        FIRST(help="Running jobs: output of squeue or scontrol show job, as text or JSON."),
+    ] = None,
+    pattern: Annotated[
+        Pattern, WORKLOAD(help="Traffic pattern of the prediction, within each job.")
+    ] = "all-to-all",
+    workload: Annotated[
+        Workload | None,
+        WORKLOAD(help="Workload of the prediction, within each job, instead of the pattern."),
+    ] = None,
+    top: Annotated[Whole, FIRST(help="Number of hot cables.")] = 10,
+    by: Annotated[
+        By | None, FIRST(help="What makes a cable hot. Default: waiting, if any cable waits.")
+    ] = None,
+    no_relief: Annotated[bool, FIRST(help="Do not search for what relieves the cables.")] = False,
+    every: Annotated[
+        str | None,
+        RUNS(
+            help="Time from one reading to the next, such as 30s: each time, the command after "
+            "-- prints a new reading.",
+            metavar="TIME",
+        ),
+    ] = None,
+    times: Annotated[Whole | None, RUNS(help="Largest number of such readings.")] = None,
+    command: Annotated[
+        tuple[str, ...], RUNS(help="Word of the command that prints a reading; or after --.")
+    ] = (),
+    store: Annotated[
+        File | None, OUTPUT(help="Keep the readings in this .parquet file, with those before.")
+    ] = None,
+    report: Annotated[
+        File | None, OUTPUT(help="Write a page with the cables, the fabric and its loads (.html).")
+    ] = None,
+    table: Annotated[
+        File | None, OUTPUT(help="Write a row for each link to this .csv or .parquet file.")
+    ] = None,
+) -> int:
+    """Say what cables carry and how long they wait, whose traffic it is, and what relieves them.
+
+    Compares two or more readings of port counters with the traffic that the running jobs would have
+    by the tables in place, and explains the hottest cables by jobs. The exit status is 2 if a file
+    cannot be read.
+
+    Example: `weft watch examples/cluster.ibnetdiscover before.txt after.txt --engine updn`
+    """
+    check_files(
+        ("--store", store, (".parquet",)), ("--report", report, (".html", ".htm")),
+        ("--table", table, TABLES),
+    )  # fmt: skip
+    if top < 1:
+        raise InputError(f"--top: expected at least 1, not {top}")
+    if (every is None) != (not command):
+        raise InputError("--every needs the command that prints a reading, after --, and no other")
+    if times is not None and (every is None or times < 1):
+        raise InputError("--times: expected at least 1 reading, with --every")
+    with announced_compile():
+        loaded, routes, checked, opensm = _in_place(fabric, options, tables, engine)
+    before: Watch | None = None
+    for files in _readings(list(readings), every, command, times):
+        with announced_compile():
+            counters, said = _counted(files, loaded, store)
+            series = rates(counters)
+            if not series and every is not None:
+                continue  # the first reading
+            placed, missed, began = {}, [], []
+            if jobs is not None:
+                listed = read_jobs(jobs)
+                placed, missed = job_hosts(loaded, listed)
+                began = [] if not series else _began(listed, series[-1].frame)
+            result = watch(
+                series, routes, checked, placed, pattern=pattern, workload=workload or "", top=top,
+                by=by, engine=opensm, relief=not no_relief,
+                notes=(*said, *map(str, missed), *began),
+            )  # fmt: skip
+        if given("--json"):
+            emit(**result.as_json())
+        out = console()
+        show(result, out)
+        for line in result.changes(before) if before is not None else ():
+            out.print(escape(line), soft_wrap=True)
+        before = result
+        if table is not None:
+            write_table(result.table(), table)
+        if report is not None:
+            from weft.advice.watch.page import watch_page
+            from weft.report.comparison_page import write_comparison_page
+
+            write_comparison_page(watch_page(result), report)
+    return 0
+
+
+def _in_place(
+    source: str, options: FabricOptions, tables: Sequence[Path], engine: str | None
+) -> tuple[Fabric, Routes, Validation, str]:
+    """Return the fabric, the routes in place, their validation, and OpenSM's engine if known."""
+    if engine is not None:
+        if tables:
+            raise InputError("--engine and --tables both give the routes; expected one of them")
+        fabric = options.load(source)
+        routes = route(fabric, engine)
+        return fabric, routes, validate(fabric, routes), engine
+    folder = file_exists(Path(source)) and Path(source).is_dir()
+    found = (
+        audit([Path(source), *tables], weigh=False)
+        if folder and not options.given()
+        else audit(tables, options.load(source), weigh=False)
+    )
+    if found.routes is None or found.validation is None:
+        raise InputError(
+            f"the tables in place are in none of {', '.join(map(str, (source, *tables)))}; expected "
+            "opensm-lfts.dump, ibdiagnet2.fdbs or another dump with --tables, or --engine"
+        )
+    return found.fabric, found.routes, found.validation, found.engine
+
+
+def _readings(
+    files: list[Path], every: str | None, command: Sequence[str], times: int | None
+) -> Iterator[list[Path]]:
+    """Yield the files with readings so far; with a command, again after each of its readings."""
+    if every is None:
+        yield files
+        return
+    seconds = parse_duration_ns(every) / 1e9
+    with tempfile.TemporaryDirectory(prefix="weft-watch-") as folder:
+        number = 0
+        while times is None or number < times:
+            due = time.monotonic() + seconds
+            now = datetime.now(UTC)
+            try:
+                done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+            except OSError as error:
+                raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
+            if done.returncode:
+                print(
+                    f"weft: warning: {command[0]} ended with status {done.returncode}; its reading "
+                    "is left out", file=sys.stderr,
+                )  # fmt: skip
+            else:
+                files.append(Path(folder) / f"{now:%Y-%m-%dT%H:%M:%S.%fZ}.txt")
+                files[-1].write_bytes(done.stdout)
+                yield files
+            number += 1
+            if times is None or number < times:
+                time.sleep(max(due - time.monotonic(), 0.0))
+
+
+def _counted(
+    files: Sequence[Path], fabric: Fabric, store: Path | None
+) -> tuple[Counters, list[str]]:
+    """Return the counters of files and of those that are stored, and keep both together."""
+    counters = read_counters(files, fabric)
+    if store is None:
+        return counters, []
+    if file_exists(store):
+        kept = Counters.read(store, fabric)
+        new = counters.frame.join(kept.frame, on=["reading", "slot"], how="anti")
+        counters = Counters.joined([kept, Counters(fabric, new)])
+    counters.write(store)
+    return counters, []
+
+
+def _began(jobs: Sequence[RunningJob], frame: object) -> list[str]:
+    """Return a sentence for each job that began within the interval."""
+    begin, end = frame["begin"].min(), frame["end"].max()
+    return [
+        f"Job {job.title} began within the interval: its rates are lower than what it sends."
+        for job in jobs
+        if job.began_after(begin, end)
+    ]
+
+
+def show(result: Watch, out: Console) -> None:
+    """Print the hot cables as a table and in words, the relief, and what else was found."""
+    table = Table(title="Hottest cables", title_justify="left")
+    for name in ("cable", "Gb/s", "of rate", "waits", "predicted", "ratio", "most of it"):
+        left = name in ("cable", "most of it")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for each in result.hot:
+        ratio = each.measured_gbps / each.predicted_gbps if each.predicted_gbps > 0 else None
+        table.add_row(
+            escape(each.name), f"{each.measured_gbps:.1f}", f"{each.utilisation:.0%}",
+            "–" if each.wait_share is None else f"{each.wait_share:.0%}",
+            f"{each.predicted_gbps:.1f}", "–" if ratio is None else f"{ratio:.2f}",
+            escape(each.verdict),
+        )  # fmt: skip
+    out.print(table)
+    if result.reliefs:
+        out.print(_changes(result.reliefs))
+    out.print(escape(result.text()), soft_wrap=True)
+
+
+def _changes(found: Sequence[Relief]) -> Table:
+    table = Table(
+        title="Changes, the cheapest that helps first: largest utilisation between switches",
+        title_justify="left",
+    )
+    for name in ("change", "cost", "now", "after", "interval", "helps", "but"):
+        table.add_column(name, overflow="fold")
+    for row in relief_table(found).iter_rows(named=True):
+        table.add_row(
+            escape(row["change"]), escape(row["cost"]), f"{row['before']:.0%}",
+            f"{row['after']:.0%}", f"{row['low']:.0%} to {row['high']:.0%}",
+            "yes" if row["helps"] else "no", row["but"],
+        )  # fmt: skip
+    return table
