@@ -109,6 +109,32 @@ class EngineVerdict:
     cells: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table that a page shows above its drawing."""
+
+    title: str
+    #: Rows: column -> value, None where there is none. All rows have the same columns.
+    rows: tuple[Mapping[str, Any], ...]
+    #: Sentence below the title.
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a page calls the choices of its runs, and what links carry."""
+
+    engine: str = "Engine"
+    pattern: str = "Pattern"
+    #: What links carry: heading, unit, and whether it is counted in whole units.
+    amount: str = "Flows"
+    unit: str = "flow"
+    counted: bool = True
+    #: Name and unit of the load, and what a load of 1 is; empty: flows per fastest host cable.
+    load: str = "load (flows per fastest host cable)"
+    load_text: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Page:
     """A comparison."""
@@ -134,6 +160,8 @@ class Page:
     answer: str = ""
     #: The best engine, with which the page opens. If empty, the page opens with the first engine.
     best: str = ""
-    #: Rows of the table of faults of the fabric, and its heading if it is another one.
+    #: Rows of the table of faults of the fabric.
     faults: tuple[Mapping[str, Any], ...] = ()
-    faults_title: str = ""
+    #: Tables above the drawing.
+    sections: tuple[Section, ...] = ()
+    words: Words = Words()

@@ -7,6 +7,7 @@ larger than most pages.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -142,6 +143,7 @@ def _data(
         "runs": [_run_facts(fabric, run, scope) for run in page.runs],
         "defaultRun": -1 if opening is None else [run is opening for run in page.runs].index(True),
         "scope": scope.name,
+        "words": asdict(page.words),
         "scopeIsAll": scope.all_links,
         **drawing_facts(fabric, drawing),
     }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.comparison import fabric_facts
-from weft.report.comparison_data import Page, PatternRun
+from weft.report.comparison_data import Page, PatternRun, Section
 from weft.subnet.audit import Audit
 
 _PATTERN = "all-to-all"
@@ -41,6 +41,6 @@ def audit_page(audit: Audit) -> Page:
         notes_title="Facts, and what could not be judged",
         answer=f"{head}.",
         best=IN_PLACE if runs else "",
-        faults=findings,
-        faults_title="Findings",
+        faults=(),
+        sections=(Section("Findings", findings),) if findings else (),
     )

@@ -29,6 +29,8 @@ By = Literal["utilisation", "waiting"]
 FULL = 0.9
 #: Share of the time that a link waits for a link behind it, from which that is said.
 WAITS = 0.05
+#: Jobs that can have at most this share of a link are not listed.
+LEAST = 0.005
 #: Least change of a utilisation that is said.
 CHANGED = 0.05
 #: Largest number of pairs of hosts whose paths are followed to find the link behind.
@@ -93,14 +95,16 @@ class HotLink:
         line += f" (predicted: {self.predicted_gbps:.1f} Gb/s)"
         if self.behind:
             line += f", held up by {self.behind}"
-        shares = [
+        shares = ", ".join(self.shares()) or "none can be on it"
+        return f"{line}. Whose traffic: {self.verdict}. By job: {shares}."
+
+    def shares(self) -> list[str]:
+        """Return each job with its share of the traffic and the interval of that."""
+        return [
             f"{each.job} {self._share(each.gbps)} ({self._share(each.low_gbps)} to "
             f"{self._share(each.high_gbps)})"
             for each in self.jobs
         ]
-        return f"{line}. Most of it is of: {self.verdict}. " + (
-            f"Shares: {', '.join(shares)}." if shares else "No job can be on it."
-        )
 
     def _share(self, gbps: float) -> str:
         return f"{gbps / self.measured_gbps:.0%}" if self.measured_gbps > 0 else "0%"
@@ -322,13 +326,13 @@ def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
 def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
     rows = []
     for job, name in enumerate(told.names):
-        if told.high_gbps[at, job] <= 0 or not len(told.hosts[at][job]):
+        if told.high_gbps[at, job] < LEAST * told.measured_gbps[at]:
             continue
         machines = dict.fromkeys(fabric.machine_names[host] for host in told.hosts[at][job])
         values = (each[at, job] for each in (told.explained_gbps, told.low_gbps, told.high_gbps))
         rows.append(JobShare(name, *map(float, values), host_list(machines)))
     values = (told.unexplained_gbps, told.unexplained_low_gbps, told.unexplained_high_gbps)
-    if told.unexplained_high_gbps[at] > 0:
+    if told.unexplained_high_gbps[at] >= LEAST * told.measured_gbps[at]:
         rows.append(JobShare("no job", *(float(each[at]) for each in values), ""))
     return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
 

@@ -8,8 +8,8 @@ class Chart {
   }
 
   // curves: [{name, x, y, colour, dash, chosen}], mark: {value, text} or null
-  show(curves, scope, log, mark) {
-    Object.assign(this, { curves, scope, log, mark });
+  show(curves, scope, log, mark, axis) {
+    Object.assign(this, { curves, scope, log, mark, axis });
     this.draw();
   }
 
@@ -30,7 +30,7 @@ class Chart {
       return log ? lowest * 10 ** (share * span) : share * most;
     };
 
-    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Cumulative distribution of the load of ${this.scope}, one curve per engine; the table beside it has the numbers.` });
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Cumulative distribution of the load of ${this.scope}, one curve per choice; the table beside it has the numbers.` });
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       picture.append(
         svg("line", { class: "grid", x1: edge.left, x2: width - edge.right, y1: toY(share), y2: toY(share) }),
@@ -50,7 +50,7 @@ class Chart {
     }
     picture.append(
       svg("line", { class: "axis", x1: edge.left, x2: width - edge.right, y1: toY(0), y2: toY(0) }),
-      svg("text", { x: edge.left + innerWidth / 2, y: height - 8, "text-anchor": "middle" }, "load (flows per fastest host cable)"),
+      svg("text", { x: edge.left + innerWidth / 2, y: height - 8, "text-anchor": "middle" }, this.axis),
       svg("text", { x: 0, y: 0, "text-anchor": "middle", transform: `translate(13 ${edge.top + innerHeight / 2}) rotate(-90)` }, `share of ${this.scope}`));
     for (const curve of [...this.curves].sort((p, q) => p.chosen - q.chosen)) {
       let path = `M${toX(log ? lowest : 0).toFixed(1)} ${toY(0).toFixed(1)}`;

@@ -14,6 +14,8 @@ const compact = (value) => {
 };
 const percent = (share) => `${Number((100 * share).toPrecision(3))}\u00a0%`;
 const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
+// What a link carries, in the words of the page.
+const amount = (value, { unit, counted }) => (counted ? plural(value, unit) : `${number(value)} ${unit}`);
 
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);

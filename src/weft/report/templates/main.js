@@ -85,7 +85,7 @@ class App extends PageApp {
       return;
     }
     const { stats, unrouted } = this.run;
-    text.textContent = `${this.engine} under ${this.pattern}: the busiest of ${number(stats.links)} ${this.page.scope} has load ${number(stats.max)}, the median ${number(stats.p50)}, and ${percent(stats.used)} carry flows.`
+    text.textContent = `${this.engine} under ${this.pattern}: the busiest of ${number(stats.links)} ${this.page.scope} has load ${number(stats.max)}, the median ${number(stats.p50)}, and ${percent(stats.used)} carry ${this.page.words.amount.toLowerCase()}.`
       + (unrouted > 0 ? ` ${percent(unrouted)} of the flows have no path.` : "");
   }
 
@@ -172,7 +172,7 @@ class App extends PageApp {
       lines.push(element("b", {}, fabric.cableName(cable)), element("div", {}, fabric.rate(cable)));
       for (const link of this.run ? [2 * cable, 2 * cable + 1] : []) {
         const arrow = link & 1 ? "<-" : "->";
-        lines.push(element("div", {}, `${arrow} load ${number(this.run.load[link])}, ${plural(this.run.flows[link], "flow")}`));
+        lines.push(element("div", {}, `${arrow} load ${number(this.run.load[link])}, ${amount(this.run.flows[link], this.page.words)}`));
       }
       const busier = this.run ? 2 * cable + (this.run.load[2 * cable + 1] > this.run.load[2 * cable] ? 1 : 0) : -1;
       const users = this.run?.users.get(busier);
@@ -221,10 +221,10 @@ class App extends PageApp {
       const tops = curves.map((curve) => curve.x.at(-1) ?? 0), shown = curves.find((curve) => curve.chosen);
       byId("log-load").checked = Boolean(shown) && Math.max(...tops) > 20 * (shown.x.at(-1) ?? 0);
     }
-    byId("spread-text").textContent = `Load of ${this.page.scope} under ${this.pattern}: the further left and the steeper a curve, the more evenly its engine spreads the flows.`;
+    byId("spread-text").textContent = `Load of ${this.page.scope} under ${this.pattern}: the further left and the steeper a curve, the more even it is.`;
     const link = this.selection?.link;
     const mark = this.run && link !== undefined && this.fabric.inScope(link >> 1) ? { value: this.run.load[link], text: "selected" } : null;
-    this.chart.show(curves, this.page.scope, byId("log-load").checked, mark);
+    this.chart.show(curves, this.page.scope, byId("log-load").checked, mark, this.page.words.load);
   }
 }
 

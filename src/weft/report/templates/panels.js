@@ -13,7 +13,7 @@ class Details {
 
   show(selection, run) {
     if (!selection) {
-      this.box.replaceChildren(element("p", { class: "about" }, "Point at a cable or a node in the drawing, or choose a link below: its name, load and flows appear here."));
+      this.box.replaceChildren(element("p", { class: "about" }, `Point at a cable or a node in the drawing, or choose a link below: its name, load and ${this.app.page.words.amount.toLowerCase()} appear here.`));
     } else if (selection.kind === "cable") this.showCable(selection, run);
     else this.showNode(selection.node, run);
   }
@@ -35,7 +35,7 @@ class Details {
     const box = element("div", { class: "way" }, element("p", { class: "name" }, this.app.fabric.linkName(link)));
     if (!run) return box;
     const rank = this.app.rankText(link);
-    box.append(element("p", {}, "load ", element("span", { class: "big" }, number(run.load[link])), ", ", `${plural(run.flows[link], "flow")}`, rank ? `; ${rank}` : ""));
+    box.append(element("p", {}, "load ", element("span", { class: "big" }, number(run.load[link])), ", ", amount(run.flows[link], this.app.page.words), rank ? `; ${rank}` : ""));
     const users = run.users.get(link);
     if (users && open) box.append(...this.users(users));
     else if (users) box.append(element("details", {}, element("summary", {}, "Flows in this direction"), ...this.users(users)));

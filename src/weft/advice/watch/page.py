@@ -1,0 +1,162 @@
+"""The page of a watch: hot cables, what relieves them, and the fabric with its measured loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from weft.advice.comparison import fabric_facts
+from weft.advice.watch.relief import relief_table
+from weft.advice.watch.traffic import injection
+from weft.advice.watch.watch import HotLink, Watch
+from weft.counters.rates import Rates
+from weft.fabrics.formats.hostlist import host_list
+from weft.report.comparison_data import EngineVerdict, Page, PatternRun, Section, Words
+
+#: Largest number of intervals, and of changes, whose loads are on the page.
+_INTERVALS, _CHANGES = 8, 3
+_WORDS = Words(
+    engine="State", pattern="Interval", amount="Traffic", unit="Gb/s", counted=False,
+    load="share of the rate", load_text="A load of 1 is the rate of the link.",
+)  # fmt: skip
+#: Size of the drawing of a series, in pixels.
+_WIDTH, _HEIGHT = 120, 24
+
+
+def watch_page(found: Watch) -> Page:
+    """Return the data of the page of a watch."""
+    runs, states = _runs(found)
+    sections = [
+        Section(
+            "Hottest cables", tuple(_cable(found, each) for each in found.hot),
+            "Shares of jobs: estimate and interval, of the traffic measured on the cable.",
+        ),
+        Section("What would relieve them", _reliefs(found), found.answer()),
+        Section(
+            "Errors that grow", tuple(_texts(row) for row in found.growing.iter_rows(named=True)),
+            "Those on the cables with the most traffic come first.",
+        ),
+        Section("Running jobs", _jobs(found)),
+    ]  # fmt: skip
+    unknown = int(np.isnan(found.rates.link_gbps).sum())
+    notes = list(found.notes)
+    if unknown:
+        notes.append(f"Rates of {unknown:,} links are not known; the drawing has them as idle.")
+    first = f"{found.hot[0].text()} " if found.hot else ""
+    return Page(
+        found.fabric, f"Traffic of {found.fabric.name}", fabric_facts(found.fabric), {},
+        tuple(EngineVerdict(name, text, ok=True) for name, text in states.items()),
+        {run.pattern: "" for run in runs}, runs, notes=tuple(notes),
+        notes_title="What was left out", answer=first + found.answer(), best="measured",
+        sections=tuple(each for each in sections if each.rows), words=_WORDS,
+    )  # fmt: skip
+
+
+def _runs(found: Watch) -> tuple[tuple[PatternRun, ...], dict[str, str]]:
+    """Return the loads of all states, the last interval first, and the meaning of each state."""
+    rate = found.fabric.link_rate_gbps
+    series = found.series[::-1][:_INTERVALS]
+    last = _interval(series[0])
+    none = "The jobs on the hottest links are listed above."
+
+    def run(state: str, interval: str, gbps: NDArray[np.float64]) -> PatternRun:
+        gbps = np.nan_to_num(gbps)
+        return PatternRun(state, interval, gbps, gbps / rate, no_users=none)
+
+    runs = [run("measured", _interval(each), each.link_gbps) for each in series]
+    runs += [
+        PatternRun(
+            "waiting", _interval(each), np.nan_to_num(each.link_gbps),
+            np.nan_to_num(each.link_wait_share), no_users=none,
+        )
+        for each in series
+    ]  # fmt: skip
+    runs.append(run("predicted", last, found.predicted_gbps))
+    runs.append(run("estimated", last, found.estimated_gbps))
+    states = {
+        "measured": "Measured share of the rate of each link.",
+        "waiting": "Share of the time in which data waited and none was sent.",
+        "predicted": "What the pattern or workload within the jobs would load.",
+        "estimated": "What the rates of pairs that fit the measured ones best load.",
+    }
+    for each in [each for each in found.reliefs if each.loads is not None][:_CHANGES]:
+        assert each.loads is not None
+        state = f"after: {each.change.split(':')[0][:60]}"
+        if state not in states:
+            states[state] = each.change
+            runs.append(run(state, last, each.loads))
+    return tuple(runs), states
+
+
+def _interval(rates: Rates) -> str:
+    begin, end = rates.frame["begin"].min(), rates.frame["end"].max()
+    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S}"  # type: ignore[str-format]
+
+
+def _cable(found: Watch, each: HotLink) -> dict[str, Any]:
+    row = {
+        "cable": each.name, "Gb/s": f"{each.measured_gbps:.1f}",
+        "of its rate": f"{each.utilisation:.0%}",
+        "waits": None if each.wait_share is None else f"{each.wait_share:.0%}",
+        "predicted": f"{each.predicted_gbps:.1f}",
+        "jobs": "; ".join(each.shares()), "most of it": each.verdict, "held up by": each.behind or None,
+    }  # fmt: skip
+    if len(found.series) > 1:
+        rate = found.fabric.link_rate_gbps[each.link]
+        row["over time"] = _drawn([float(of.link_gbps[each.link] / rate) for of in found.series])
+    return row
+
+
+def _drawn(shares: Sequence[float]) -> Markup:
+    """Return a drawing of shares over time, with gaps where they are not known."""
+    step = _WIDTH / max(len(shares) - 1, 1)
+    known = [(at * step, _HEIGHT * (1 - min(s, 1.0))) for at, s in enumerate(shares) if s == s]
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in known)
+    values = ", ".join("–" if share != share else f"{share:.0%}" for share in shares)
+    return Markup(
+        '<svg width="{w}" height="{h}" viewBox="0 -2 {w} {tall}" role="img" aria-label="{values}">'
+        '<title>{values}</title><polyline points="{points}" fill="none" stroke="currentColor" '
+        'stroke-width="1.5"/></svg>'
+    ).format(w=_WIDTH, h=_HEIGHT + 4, tall=_HEIGHT + 4, values=values, points=points)
+
+
+def _texts(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its values as texts."""
+    texts = {}
+    for name, value in row.items():
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        elif isinstance(value, float):
+            value = f"{value:.1f}"
+        texts[name] = value
+    return texts
+
+
+def _reliefs(found: Watch) -> tuple[dict[str, Any], ...]:
+    rows = []
+    for row in relief_table(found.reliefs).iter_rows(named=True):
+        shares = {name: f"{row[name]:.0%}" for name in ("before", "after", "low", "high")}
+        rows.append(
+            {"change": row["change"], "cost": row["cost"], "now": shares["before"],
+             "after": shares["after"], "interval": f"{shares['low']} to {shares['high']}",
+             "fullest then": row["busiest"], "helps": "yes" if row["helps"] else "no",
+             "but": row["but"] or None}
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _jobs(found: Watch) -> tuple[dict[str, Any], ...]:
+    sent = injection(found.fabric, found.rates.link_gbps)
+    rows = []
+    for name, hosts in found.jobs.items():
+        machines = list(dict.fromkeys(found.fabric.machine_names[host] for host in hosts))
+        known = sent[hosts][~np.isnan(sent[hosts])]
+        rows.append(
+            {"job": name, "machines": len(machines), "they send Gb/s": f"{known.sum():.1f}",
+             "names": host_list(machines)}
+        )  # fmt: skip
+    return tuple(rows)
