@@ -35,6 +35,8 @@ def _show_warning(
 #: A word that, after an option, is the option's value: a negative number (perhaps with a unit, or
 #: the first of a list) or a truth value.
 _VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
+#: Commands that run a command of the user, which follows ``--``.
+WITH_COMMAND = ("watch",)
 #: Exit status of a wrong input or command line.
 BAD_INPUT = 2
 #: What the program does, in the list of commands.
@@ -138,6 +140,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "weft.cli.trace:trace_app",
         "Check, format and unfold programs of the MPI trace language.",
     ),
+    "watch": (
+        "weft.cli.watch:watch_command",
+        "Say what cables carry and how long they wait, whose traffic it is, and what relieves them.",
+    ),
     "warmup": (
         "weft.cli.warmup:warmup_command",
         "Compile all kernels and print how long it took.",
@@ -229,6 +235,7 @@ def attached(words: Sequence[str]) -> list[str]:
 
     The parser would take a negative number for an option and a truth value after a flag for an
     argument. The command itself checks whether the value is valid. A dash alone is standard input.
+    What follows ``--`` is a command of the user if the command takes one, and else arguments.
     """
     joined: list[str] = []
     known = list(itertools.takewhile(lambda word: word != "--", words))
@@ -238,7 +245,10 @@ def attached(words: Sequence[str]) -> list[str]:
             joined[-1] = f"{option}={word}"
         else:
             joined.append(word)
-    return [*joined, *words[len(known) :]]
+    rest = words[len(known) :]
+    if words[:1] in ([name] for name in WITH_COMMAND):
+        rest = [f"--command={word}" for word in rest[1:]]
+    return [*joined, *rest]
 
 
 def run(words: Sequence[str]) -> int:

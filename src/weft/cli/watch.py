@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.advice.watch.relief import Relief, relief_table
-from weft.advice.watch.watch import By, Watch, watch
+from weft.advice.watch.watch import By, Watch, interval_of, watch
 from weft.cli.common import (
     NO_OPTIONS,
     TABLES,
@@ -45,9 +47,10 @@ from weft.core.errors import InputError
 from weft.core.files import file_exists
 from weft.core.units import parse_duration_ns
 from weft.counters.counters import Counters
-from weft.counters.rates import rates
+from weft.counters.rates import Rates, rates
 from weft.counters.read import read_counters
 from weft.fabrics import Fabric
+from weft.fabrics.formats.format_registry import FormatWarning
 from weft.routing import route
 from weft.routing.routes import Routes
 from weft.routing.validation.validate import Validation, validate
@@ -59,7 +62,11 @@ def watch_command(
     fabric: FabricArgument,
     /,
     *readings: Annotated[
-        Path, Parameter(help="Readings of port counters, in files or folders, in any order.")
+        str,
+        Parameter(
+            help="Readings of port counters: files and folders, also PATH@TIME, in any order.",
+            name="READING",
+        ),
     ],
     options: FabricOptions = NO_OPTIONS,
     tables: Annotated[
@@ -134,20 +141,18 @@ def watch_command(
         loaded, routes, checked, opensm = _in_place(fabric, options, tables, engine)
     before: Watch | None = None
     for files in _readings(list(readings), every, command, times):
-        with announced_compile():
-            counters, said = _counted(files, loaded, store)
-            series = rates(counters)
+        with announced_compile(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FormatWarning)
+            series = rates(_counted(files, loaded, store))
             if not series and every is not None:
                 continue  # the first reading
-            placed, missed, began = {}, [], []
-            if jobs is not None:
-                listed = read_jobs(jobs)
-                placed, missed = job_hosts(loaded, listed)
-                began = [] if not series else _began(listed, series[-1].frame)
+            listed = [] if jobs is None else read_jobs(jobs)
+            placed, missed = job_hosts(loaded, listed)
+            began = _began(listed, series[-1]) if series else []
             result = watch(
                 series, routes, checked, placed, pattern=pattern, workload=workload or "", top=top,
                 by=by, engine=opensm, relief=not no_relief,
-                notes=(*said, *map(str, missed), *began),
+                notes=(*_said(caught), *map(str, missed), *began),
             )  # fmt: skip
         if given("--json"):
             emit(**result.as_json())
@@ -184,15 +189,15 @@ def _in_place(
     )
     if found.routes is None or found.validation is None:
         raise InputError(
-            f"the tables in place are in none of {', '.join(map(str, (source, *tables)))}; expected "
-            "opensm-lfts.dump, ibdiagnet2.fdbs or another dump with --tables, or --engine"
+            f"the tables in place are in none of {', '.join(map(str, (source, *tables)))}; "
+            "expected opensm-lfts.dump or another dump with --tables, or --engine"
         )
     return found.fabric, found.routes, found.validation, found.engine
 
 
 def _readings(
-    files: list[Path], every: str | None, command: Sequence[str], times: int | None
-) -> Iterator[list[Path]]:
+    files: list[str], every: str | None, command: Sequence[str], times: int | None
+) -> Iterator[list[str]]:
     """Yield the files with readings so far; with a command, again after each of its readings."""
     if every is None:
         yield files
@@ -213,32 +218,39 @@ def _readings(
                     "is left out", file=sys.stderr,
                 )  # fmt: skip
             else:
-                files.append(Path(folder) / f"{now:%Y-%m-%dT%H:%M:%S.%fZ}.txt")
-                files[-1].write_bytes(done.stdout)
+                files.append(os.path.join(folder, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}.txt"))
+                Path(files[-1]).write_bytes(done.stdout)
                 yield files
             number += 1
             if times is None or number < times:
                 time.sleep(max(due - time.monotonic(), 0.0))
 
 
-def _counted(
-    files: Sequence[Path], fabric: Fabric, store: Path | None
-) -> tuple[Counters, list[str]]:
+def _counted(files: Sequence[str], fabric: Fabric, store: Path | None) -> Counters:
     """Return the counters of files and of those that are stored, and keep both together."""
     counters = read_counters(files, fabric)
     if store is None:
-        return counters, []
+        return counters
     if file_exists(store):
         kept = Counters.read(store, fabric)
         new = counters.frame.join(kept.frame, on=["reading", "slot"], how="anti")
         counters = Counters.joined([kept, Counters(fabric, new)])
     counters.write(store)
-    return counters, []
+    return counters
 
 
-def _began(jobs: Sequence[RunningJob], frame: object) -> list[str]:
+def _said(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Return what readers left out, each once, and show all other warnings."""
+    for each in caught:
+        if not isinstance(each.message, FormatWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    texts = (str(each.message) for each in caught if isinstance(each.message, FormatWarning))
+    return list(dict.fromkeys(texts))
+
+
+def _began(jobs: Sequence[RunningJob], rates: Rates) -> list[str]:
     """Return a sentence for each job that began within the interval."""
-    begin, end = frame["begin"].min(), frame["end"].max()
+    begin, end = interval_of(rates)
     return [
         f"Job {job.title} began within the interval: its rates are lower than what it sends."
         for job in jobs

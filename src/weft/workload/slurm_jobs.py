@@ -88,7 +88,7 @@ def read_jobs(path: str | Path) -> list[RunningJob]:
         records = _json(text, path)
     elif re.search(r"(?m)^\s*JobId=", text, re.ASCII):
         records = _scontrol(text, path)
-    elif text.strip() in ("", "No jobs in the system"):
+    elif text.strip() == "No jobs in the system":
         records = iter(())
     else:
         records = _squeue(text, path)
@@ -126,7 +126,7 @@ def job_hosts(
         lost = [job for job in unknown if job not in placed]
         if lost:
             text += "; " + counted(lost, "job", "left out as a whole")
-        said.append(FormatWarning(text, "unknown nodes", "warning", items))
+        said.append(FormatWarning(text, "unknown nodes", tuple(items), "warning"))
     return placed, said
 
 

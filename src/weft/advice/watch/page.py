@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from weft.advice.comparison import fabric_facts
 from weft.advice.watch.relief import relief_table
 from weft.advice.watch.traffic import injection
-from weft.advice.watch.watch import HotLink, Watch
+from weft.advice.watch.watch import HotLink, Watch, interval_of
 from weft.counters.rates import Rates
 from weft.fabrics.formats.hostlist import host_list
 from weft.report.comparison_data import EngineVerdict, Page, PatternRun, Section, Words
@@ -93,8 +94,8 @@ def _runs(found: Watch) -> tuple[tuple[PatternRun, ...], dict[str, str]]:
 
 
 def _interval(rates: Rates) -> str:
-    begin, end = rates.frame["begin"].min(), rates.frame["end"].max()
-    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S}"  # type: ignore[str-format]
+    begin, end = interval_of(rates)
+    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S}"
 
 
 def _cable(found: Watch, each: HotLink) -> dict[str, Any]:
@@ -103,7 +104,8 @@ def _cable(found: Watch, each: HotLink) -> dict[str, Any]:
         "of its rate": f"{each.utilisation:.0%}",
         "waits": None if each.wait_share is None else f"{each.wait_share:.0%}",
         "predicted": f"{each.predicted_gbps:.1f}",
-        "jobs": "; ".join(each.shares()), "most of it": each.verdict, "held up by": each.behind or None,
+        "jobs": "; ".join(each.shares()), "most of it": each.verdict,
+        "held up by": each.behind or None,
     }  # fmt: skip
     if len(found.series) > 1:
         rate = found.fabric.link_rate_gbps[each.link]
@@ -112,11 +114,11 @@ def _cable(found: Watch, each: HotLink) -> dict[str, Any]:
 
 
 def _drawn(shares: Sequence[float]) -> Markup:
-    """Return a drawing of shares over time, with gaps where they are not known."""
+    """Return a drawing of shares over time, without those that are not known."""
     step = _WIDTH / max(len(shares) - 1, 1)
-    known = [(at * step, _HEIGHT * (1 - min(s, 1.0))) for at, s in enumerate(shares) if s == s]
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in known)
-    values = ", ".join("–" if share != share else f"{share:.0%}" for share in shares)
+    known = {at: min(share, 1.0) for at, share in enumerate(shares) if not isnan(share)}
+    points = " ".join(f"{at * step:.1f},{_HEIGHT * (1 - y):.1f}" for at, y in known.items())
+    values = ", ".join(f"{share:.0%}" for share in known.values())
     return Markup(
         '<svg width="{w}" height="{h}" viewBox="0 -2 {w} {tall}" role="img" aria-label="{values}">'
         '<title>{values}</title><polyline points="{points}" fill="none" stroke="currentColor" '
@@ -126,14 +128,12 @@ def _drawn(shares: Sequence[float]) -> Markup:
 
 def _texts(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with its values as texts."""
-    texts = {}
-    for name, value in row.items():
-        if isinstance(value, bool):
-            value = "yes" if value else "no"
-        elif isinstance(value, float):
-            value = f"{value:.1f}"
-        texts[name] = value
-    return texts
+    words = {True: "yes", False: "no"}
+    return {
+        name: words[value] if isinstance(value, bool)
+        else f"{value:.1f}" if isinstance(value, float) else value
+        for name, value in row.items()
+    }  # fmt: skip
 
 
 def _reliefs(found: Watch) -> tuple[dict[str, Any], ...]:

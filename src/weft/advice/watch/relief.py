@@ -161,7 +161,10 @@ def _engines(case: Case) -> Iterator[Relief]:
     seen: list[Routes] = [case.routes]
     for outcome in compared.usable:
         assert outcome.routes is not None
-        moved = [_entries(case.routes, outcome.routes), *(_entries(s, outcome.routes) for s in seen)]
+        moved = [
+            _entries(case.routes, outcome.routes),
+            *(_entries(s, outcome.routes) for s in seen),
+        ]
         if 0.0 in moved:
             continue  # the same tables under another name
         seen.append(outcome.routes)
@@ -217,15 +220,17 @@ def _moves(
             # A machine moves as a whole: the adapters of one to those of another.
             placed = placed[np.argsort(machine[placed], kind="stable")]
             order = hosts[np.argsort(machine[hosts], kind="stable")]
-            sizes = [np.unique(machine[each], return_counts=True)[1] for each in (order, placed)]
-            if not np.array_equal(*sizes):
+            sizes, theirs = (
+                np.unique(machine[each], return_counts=True)[1] for each in (order, placed)
+            )
+            if not np.array_equal(sizes, theirs):
                 continue
             to = dict(zip(order.tolist(), placed.tolist(), strict=True))
             names = dict.fromkeys(fabric.machine_names[host] for host in placed.tolist())
             found.append(
                 case.relief(
                     "job", f"move job {name} to {host_list(names)}",
-                    f"the job starts again on {count_text(len(sizes[0]), 'machine')}",
+                    f"the job starts again on {count_text(len(sizes), 'machine')}",
                     fabric, case.routes, estimates=[each.moved(to) for each in case.estimates],
                 )
             )  # fmt: skip

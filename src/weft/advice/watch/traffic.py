@@ -119,4 +119,5 @@ def _exchanged(
         raise NotApplicable(f"{workload} sends no data between {count:,} ranks")
     keys = made.rank[sends].astype(np.int64) * count + made.peer[sends]
     pair, number = np.unique(keys, return_inverse=True)
-    return pair // count, pair % count, np.bincount(number, size)
+    weight = np.bincount(number, size).astype(np.float64)
+    return pair // count, pair % count, weight

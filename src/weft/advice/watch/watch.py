@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.watch.attribution import Attribution, Group, attribute
+from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
 from weft.advice.watch.growing import growing
 from weft.advice.watch.relief import Case, Relief, relief_table, reliefs
 from weft.advice.watch.traffic import Traffic, expected_traffic, injection
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
+from weft.core.words import few
 from weft.counters.rates import Rates
 from weft.fabrics import Fabric
 from weft.fabrics.formats.hostlist import host_list
@@ -95,7 +97,7 @@ class HotLink:
         line += f" (predicted: {self.predicted_gbps:.1f} Gb/s)"
         if self.behind:
             line += f", held up by {self.behind}"
-        shares = ", ".join(self.shares()) or "none can be on it"
+        shares = few(self.shares()) if self.jobs else "none can be on it"
         return f"{line}. Whose traffic: {self.verdict}. By job: {shares}."
 
     def shares(self) -> list[str]:
@@ -208,8 +210,8 @@ class Watch:
         """Return the result as plain values for JSON."""
         return {
             "fabric": self.fabric.name,
-            "begin": self.rates.frame["begin"].min(),
-            "end": self.rates.frame["end"].max(),
+            "begin": interval_of(self.rates)[0],
+            "end": interval_of(self.rates)[1],
             "hot": [
                 vars(each) | {"utilisation": each.utilisation, "jobs": [vars(j) for j in each.jobs]}
                 for each in self.hot
@@ -298,7 +300,9 @@ def watch(
     if not relief:
         no_relief = "not computed"
     elif not len(inner):
-        no_relief = "no cable between switches is hot; those of hosts carry what these hosts exchange"
+        no_relief = (
+            "no cable between switches is hot; those of hosts carry what these hosts exchange"
+        )
     else:
         target = int(inner[np.argmax((measured / fabric.link_rate_gbps)[inner])])
         case = Case(fabric, routes, checked, (fitted, expected), measured, target, engine)
@@ -310,6 +314,14 @@ def watch(
         fitted.loads(fabric, routes).per_link, tuple(changes), no_relief,
         growing(fabric, series, routes), tuple(said),
     )  # fmt: skip
+
+
+def interval_of(rates: Rates) -> tuple[datetime, datetime]:
+    """Return the times of the first and of the second reading."""
+    begin, end = rates.frame["begin"].min(), rates.frame["end"].max()
+    assert isinstance(begin, datetime)
+    assert isinstance(end, datetime)
+    return begin, end
 
 
 def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
@@ -324,16 +336,21 @@ def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
 
 
 def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
+    explained, low, high = (
+        np.column_stack(each)[at].tolist()
+        for each in (
+            (told.explained_gbps, told.unexplained_gbps),
+            (told.low_gbps, told.unexplained_low_gbps),
+            (told.high_gbps, told.unexplained_high_gbps),
+        )
+    )
     rows = []
-    for job, name in enumerate(told.names):
-        if told.high_gbps[at, job] < LEAST * told.measured_gbps[at]:
+    for job, name in enumerate((*told.names, NO_JOB)):
+        if high[job] < LEAST * told.measured_gbps[at]:
             continue
-        machines = dict.fromkeys(fabric.machine_names[host] for host in told.hosts[at][job])
-        values = (each[at, job] for each in (told.explained_gbps, told.low_gbps, told.high_gbps))
-        rows.append(JobShare(name, *map(float, values), host_list(machines)))
-    values = (told.unexplained_gbps, told.unexplained_low_gbps, told.unexplained_high_gbps)
-    if told.unexplained_high_gbps[at] >= LEAST * told.measured_gbps[at]:
-        rows.append(JobShare("no job", *(float(each[at]) for each in values), ""))
+        hosts = told.hosts[at][job] if job < len(told.names) else ()
+        machines = host_list(dict.fromkeys(fabric.machine_names[host] for host in hosts))
+        rows.append(JobShare(name, explained[job], low[job], high[job], machines))
     return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
 
 
