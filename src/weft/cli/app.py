@@ -246,7 +246,7 @@ def attached(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     rest = words[len(known) :]
-    if words[:1] in ([name] for name in WITH_COMMAND):
+    if words and words[0] in WITH_COMMAND:
         rest = [f"--command={word}" for word in rest[1:]]
     return [*joined, *rest]
 

@@ -143,12 +143,13 @@ def watch_command(
     for files in _readings(list(readings), every, command, times):
         with announced_compile(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FormatWarning)
-            series = rates(_counted(files, loaded, store))
-            if not series and every is not None:
-                continue  # the first reading
+            counters = _counted(files, loaded, store)
+            if every is not None and len(counters.readings) < 2:
+                continue
+            series = rates(counters)
             listed = [] if jobs is None else read_jobs(jobs)
             placed, missed = job_hosts(loaded, listed)
-            began = _began(listed, series[-1]) if series else []
+            began = _began(listed, series[-1])
             result = watch(
                 series, routes, checked, placed, pattern=pattern, workload=workload or "", top=top,
                 by=by, engine=opensm, relief=not no_relief,
