@@ -218,6 +218,7 @@ _SOURCES = {
     "weft.advice": "weft compare",
     "weft.advice.io_nodes": "weft place-io",
     "weft.advice.plan_check": "weft check",
+    "weft.advice.watch": "weft watch",
     "weft.cli.sweep": "weft sweep",
     "weft.cli.topologies": "weft topologies",
     "weft.sim.flow.contention": "Contention model",

@@ -212,7 +212,7 @@ def _moves(
         # Machines of another kind, such as storage, do not take jobs.
         alike = free[np.isin(roles[free], np.unique(roles[hosts]))]
         found = []
-        for spec in PLACEMENTS:
+        for spec in PLACEMENTS if len(alike) >= len(hosts) else ():
             try:
                 placed = place(fabric, len(hosts), spec, hosts=alike)
             except (InputError, NotApplicable):

@@ -1,0 +1,182 @@
+"""Hot cables, their jobs, and what relieves them, from rates of known traffic."""
+
+import numpy as np
+import pytest
+
+from weft.advice.watch.page import watch_page
+from weft.advice.watch.traffic import Traffic, expected_traffic, injection
+from weft.advice.watch.watch import watch
+from weft.core.errors import InputError
+from weft.counters.rates import Rates
+from weft.fabrics.load import fabric as load_fabric
+from weft.report.comparison_page import render
+from weft.routing import route
+from weft.routing.validation.validate import validate
+from weft.sim.static.loads import link_loads
+
+TREE = load_fabric("xgft:2;4,4;1,4")
+
+
+def _traffic(*pairs):
+    source, target, gbps = (np.array(each) for each in zip(*pairs, strict=True))
+    return Traffic(source, target, gbps.astype(float))
+
+
+def _watch(traffic, jobs, fabric=TREE, engine="dmodk", waits=None, **options):
+    routes = route(fabric, engine)
+    loads = traffic.loads(fabric, routes).per_link
+    rates = Rates.of_links(fabric, loads, waits, seconds=30.0)
+    jobs = {name: np.array(hosts) for name, hosts in jobs.items()}
+    return watch([rates], routes, validate(fabric, routes), jobs, **options), loads
+
+
+def test_expected_traffic_sends_what_was_measured_in_proportion_to_flows_or_bytes():
+    sent = np.zeros(16)
+    sent[[0, 5, 9]] = 60, 30, np.nan
+    jobs = {"a": np.array([0, 5, 9]), "alone": np.array([3])}
+    every, left = expected_traffic(TREE, jobs, sent)
+    assert not left
+    found = {(s, t): g for s, t, g in zip(*vars(every).values(), strict=True)}
+    assert found == {(0, 5): 30, (0, 9): 30, (5, 0): 15, (5, 9): 15}
+    ring, _ = expected_traffic(TREE, jobs, sent, pattern="shift")
+    assert ring.gbps.tolist() == [60, 30]
+    _, left = expected_traffic(TREE, jobs, sent, pattern="transpose")
+    assert left[0].startswith("a: ")
+    tree, _ = expected_traffic(TREE, jobs, sent, workload="bcast:size=8KiB,algorithm=binomial")
+    assert tree.gbps.tolist() == [30, 30]
+    assert tree.sources.tolist() == [0, 0]
+
+
+def test_injection_is_the_rate_of_the_first_port_of_each_host():
+    gbps = np.full(TREE.num_links, np.nan)
+    gbps[TREE.find_cable("h3[1]") * 2 + 1] = 7.0
+    assert injection(TREE, gbps)[3] == 7.0
+    assert np.isnan(injection(TREE, gbps)[4])
+
+
+def test_the_hottest_cable_names_its_jobs_their_machines_and_what_was_predicted():
+    # D-mod-k sends to hosts 4, 8 and 12, the first at their leaf switches, by one spine.
+    traffic = _traffic((0, 4, 90), (1, 8, 60), (2, 9, 50))
+    found, loads = _watch(traffic, {"big": [0, 4], "small": [1, 8], "other": [2, 9]}, top=3)
+    first = found.hot[0]
+    assert first.measured_gbps == loads.max() == 150
+    assert [(each.job, round(each.gbps), each.machines) for each in first.jobs] == [
+        ("big", 90, "h[0,4]"), ("small", 60, "h[1,8]"),
+    ]  # fmt: skip
+    assert first.verdict == "big"
+    assert first.predicted_gbps == pytest.approx(150)
+    assert "By job: big 60% (60% to 60%), small 40% (40% to 40%)" in first.text()
+
+
+def test_a_cable_that_waits_names_the_full_one_behind_it():
+    waits = np.zeros(TREE.num_links)
+    routes = route(TREE, "dmodk")
+    traffic = _traffic((0, 4, 99), (1, 4, 99))
+    out = 2 * TREE.find_cable("h0[1]") + 1
+    waits[out] = 0.5
+    found, _ = _watch(traffic, {"incast": [0, 1, 4]}, waits=waits, top=1)
+    assert (found.hot[0].link, found.hot[0].wait_share) == (out, 0.5)
+    assert "which is at 99% of its rate" in found.hot[0].behind
+    assert "waits 50% of the time" in found.hot[0].text()
+    by_use, _ = _watch(traffic, {"incast": [0, 1, 4]}, waits=waits, top=1, by="utilisation")
+    assert by_use.hot[0].measured_gbps == pytest.approx(198)
+    assert routes.settled
+
+
+def test_reliefs_have_the_loads_that_the_same_traffic_has_after_the_change():
+    traffic = _traffic((0, 4, 90), (1, 8, 90))
+    jobs = {"a": [0, 4], "b": [1, 8]}
+    found, loads = _watch(traffic, jobs)
+    assert loads.max() == 180
+    moves = [each for each in found.reliefs if each.kind == "job"]
+    engines = [each for each in found.reliefs if each.kind == "engine"]
+    assert moves
+    assert moves[0].helps
+    assert moves[0].after == pytest.approx(0.45)
+    assert engines
+    for each in found.reliefs:
+        assert each.before == pytest.approx(0.9)
+        assert each.helps == (each.high <= 0.95 * each.before)
+        assert each.low <= each.after <= each.high
+    updn = route(TREE, "updn")
+    shares = link_loads(TREE, updn, [0, 1], [4, 8], weights=[90.0, 90.0]) / 200
+    (theirs,) = [each for each in engines if "weft's updn" in each.change]
+    assert theirs.after == pytest.approx(shares.max())
+    assert found.answer().startswith("Cheapest relief: ")
+
+
+def test_nothing_relieves_what_one_host_sends_alone():
+    busy = {"a": [0, 4], "rest": [each for each in range(16) if each not in (0, 4)]}
+    found, _ = _watch(_traffic((0, 4, 150)), busy, by="utilisation")
+    assert found.reliefs
+    assert all(not each.helps for each in found.reliefs)
+    assert "nothing that was computed relieves" in found.answer()
+    only, _ = _watch(_traffic((0, 1, 150)), {"a": [0, 1]})
+    assert only.reliefs == ()
+    assert "no cable between switches is hot" in only.answer()
+    skipped, _ = _watch(_traffic((0, 4, 150)), {"a": [0, 4]}, relief=False)
+    assert skipped.answer() == "Relief: not computed."
+
+
+def test_the_repair_of_a_degraded_cable_is_a_relief():
+    slow = TREE.degraded(["s1-0[5]"], 50.0)
+    traffic = _traffic((0, 4, 45), (1, 5, 45), (2, 6, 45))
+    found, _ = _watch(traffic, {"a": [0, 4], "b": [1, 5], "c": [2, 6]}, fabric=slow)
+    first = found.reliefs[0]
+    assert (first.kind, first.helps) == ("cable", True)
+    assert first.before == pytest.approx(0.9)
+    assert first.after == pytest.approx(0.225)
+
+
+def test_growing_errors_are_ranked_by_the_traffic_of_their_cables():
+    frame = _errors({"s1-0[5]": 3, "h0[1]": 50, "h7[1]": 9})
+    routes = route(TREE, "dmodk")
+    rates = Rates(TREE, frame)
+    found = watch([rates, rates], routes, validate(TREE, routes), {}, relief=False)
+    rows = found.growing.rows(named=True)
+    assert [(row["errors"], row["detour"]) for row in rows] == [
+        (100, False),
+        (6, True),
+        (18, False),
+    ]
+    assert rows[0]["pairs"] == 30
+    assert rows[0]["gbps"] == 40.0
+    assert "errors grow: s1-0[1] -- h0[1]: 100 errors; carries 40.0 Gb/s; if pulled" in found.text()
+
+
+def _errors(counts):
+    loads = _traffic((0, 4, 40)).loads(TREE, route(TREE, "dmodk")).per_link
+    frame = Rates.of_links(TREE, loads).frame
+    errors = np.zeros(len(TREE.port_link), dtype=np.int64)
+    for port, count in counts.items():
+        name, _, rest = port.partition("[")
+        errors[TREE.port_offset[TREE.find_node(name)] + int(rest[:-1]) - 1] = count
+    return frame.with_columns(errors=errors[frame["slot"].to_numpy()])
+
+
+def test_changes_since_the_last_time_are_said():
+    jobs = {"a": [0, 4, 8]}
+    before, _ = _watch(_traffic((0, 4, 90)), jobs, top=1, relief=False, by="utilisation")
+    after, _ = _watch(_traffic((0, 4, 40), (8, 4, 60)), jobs, top=1, relief=False)
+    assert after.changes(before) == [
+        f"now hot: {after.hot[0].name}", f"no longer hot: {before.hot[0].name}",
+    ]  # fmt: skip
+    same, _ = _watch(_traffic((0, 4, 45)), jobs, top=1, relief=False)
+    assert same.changes(before) == [f"{same.hot[0].name}: 45% of its rate before, 22% now"]
+
+
+def test_page_table_and_json_have_the_same_cables():
+    found, loads = _watch(_traffic((0, 4, 90), (1, 8, 90)), {"a <1>": [0, 4], "b": [1, 8]})
+    page = watch_page(found)
+    text = render(page)
+    assert "a &lt;1&gt;" in text
+    assert [each.title for each in page.sections] == [
+        "Hottest cables", "What would relieve them", "Running jobs",
+    ]  # fmt: skip
+    assert page.runs[0].load.max() == 0.9
+    table = found.table()
+    assert np.array_equal(table["measured_gbps"].to_numpy(), loads)
+    assert table["ratio"].null_count() == (loads == 0).sum()
+    assert found.as_json()["hot"][0]["name"] == found.hot[0].name
+    with pytest.raises(InputError, match="two readings"):
+        watch([], route(TREE, "dmodk"), validate(TREE, route(TREE, "dmodk")), {})
