@@ -39,6 +39,7 @@ from weft.cli.option_types import (
     File,
     Pattern,
     Whole,
+    Word,
     Workload,
 )
 from weft.cli.output import emit, given
@@ -70,7 +71,7 @@ def watch_command(
     ],
     options: FabricOptions = NO_OPTIONS,
     tables: Annotated[
-        tuple[Path, ...],
+        tuple[File, ...],
         ROUTING(
             help="Files or folders of the tables in place, such as opensm-lfts.dump. Default: "
             "those in the folder of the fabric.",
@@ -107,7 +108,7 @@ def watch_command(
     ] = None,
     times: Annotated[Whole | None, RUNS(help="Largest number of such readings.")] = None,
     command: Annotated[
-        tuple[str, ...], RUNS(help="Word of the command that prints a reading; or after --.")
+        tuple[Word, ...], RUNS(help="Word of the command that prints a reading; or after --.")
     ] = (),
     store: Annotated[
         File | None, OUTPUT(help="Keep the readings in this .parquet file, with those before.")

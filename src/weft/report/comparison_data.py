@@ -110,7 +110,7 @@ class EngineVerdict:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A table that a page shows above its drawing."""
 
     title: str
@@ -163,5 +163,5 @@ class Page:
     #: Rows of the table of faults of the fabric.
     faults: tuple[Mapping[str, Any], ...] = ()
     #: Tables above the drawing.
-    sections: tuple[Section, ...] = ()
+    sections: tuple[PageSection, ...] = ()
     words: Words = Words()

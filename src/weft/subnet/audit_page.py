@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.comparison import fabric_facts
-from weft.report.comparison_data import Page, PatternRun, Section
+from weft.report.comparison_data import Page, PageSection, PatternRun
 from weft.subnet.audit import Audit
 
 _PATTERN = "all-to-all"
@@ -42,5 +42,5 @@ def audit_page(audit: Audit) -> Page:
         answer=f"{head}.",
         best=IN_PLACE if runs else "",
         faults=(),
-        sections=(Section("Findings", findings),) if findings else (),
+        sections=(PageSection("Findings", findings),) if findings else (),
     )

@@ -16,7 +16,7 @@ from weft.advice.watch.traffic import injection
 from weft.advice.watch.watch import HotLink, Watch, interval_of
 from weft.counters.rates import Rates
 from weft.fabrics.formats.hostlist import host_list
-from weft.report.comparison_data import EngineVerdict, Page, PatternRun, Section, Words
+from weft.report.comparison_data import EngineVerdict, Page, PageSection, PatternRun, Words
 
 #: Largest number of intervals, and of changes, whose loads are on the page.
 _INTERVALS, _CHANGES = 8, 3
@@ -32,16 +32,16 @@ def watch_page(found: Watch) -> Page:
     """Return the data of the page of a watch."""
     runs, states = _runs(found)
     sections = [
-        Section(
+        PageSection(
             "Hottest cables", tuple(_cable(found, each) for each in found.hot),
             "Shares of jobs: estimate and interval, of the traffic measured on the cable.",
         ),
-        Section("What would relieve them", _reliefs(found), found.answer()),
-        Section(
+        PageSection("What would relieve them", _reliefs(found), found.answer()),
+        PageSection(
             "Errors that grow", tuple(_texts(row) for row in found.growing.iter_rows(named=True)),
             "Those on the cables with the most traffic come first.",
         ),
-        Section("Running jobs", _jobs(found)),
+        PageSection("Running jobs", _jobs(found)),
     ]  # fmt: skip
     unknown = int(np.isnan(found.rates.link_gbps).sum())
     notes = list(found.notes)

@@ -72,7 +72,7 @@ class Relief:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class ReliefCase:
     """What reliefs are computed from.
 
     Parameters
@@ -145,7 +145,7 @@ class Case:
 
 
 def reliefs(
-    case: Case, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
+    case: ReliefCase, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
 ) -> list[Relief]:
     """Return the changes that were computed, those that help first and the cheapest of them first.
 
@@ -155,7 +155,7 @@ def reliefs(
     return sorted(found, key=lambda r: (not r.helps, _KINDS.index(r.kind), bool(r.but), r.after))
 
 
-def _engines(case: Case) -> Iterator[Relief]:
+def _engines(case: ReliefCase) -> Iterator[Relief]:
     fabric = case.fabric
     compared = compare_in_place(fabric, case.routes, case.checked, valid=True)
     seen: list[Routes] = [case.routes]
@@ -184,7 +184,7 @@ def _entries(old: Routes, new: Routes) -> float:
     return float("nan")
 
 
-def _repairs(case: Case) -> Iterator[Relief]:
+def _repairs(case: ReliefCase) -> Iterator[Relief]:
     fabric = case.fabric
     for fault in faults(fabric):
         change = f"{fault.text}: repair"
@@ -198,7 +198,7 @@ def _repairs(case: Case) -> Iterator[Relief]:
 
 
 def _moves(
-    case: Case, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
+    case: ReliefCase, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
 ) -> Iterator[Relief]:
     """Yield the best place on free machines for each of the culprits that has one."""
     fabric = case.fabric

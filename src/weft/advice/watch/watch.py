@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
 from weft.advice.watch.growing import growing
-from weft.advice.watch.relief import Case, Relief, relief_table, reliefs
+from weft.advice.watch.relief import Relief, ReliefCase, relief_table, reliefs
 from weft.advice.watch.traffic import Traffic, expected_traffic, injection
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
@@ -305,7 +305,7 @@ def watch(
         )
     else:
         target = int(inner[np.argmax((measured / fabric.link_rate_gbps)[inner])])
-        case = Case(fabric, routes, checked, (fitted, expected), measured, target, engine)
+        case = ReliefCase(fabric, routes, checked, (fitted, expected), measured, target, engine)
         at = int(np.flatnonzero(hot == target)[0])
         culprits = [each.job for each in found[at].jobs if each.job in jobs and each.gbps > 0]
         changes = reliefs(case, jobs, culprits[:_MOVED])
