@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.advice.watch.page import watch_page
-from weft.advice.watch.traffic import Traffic, expected_traffic, injection
+from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
 from weft.advice.watch.watch import watch
 from weft.core.errors import InputError
 from weft.counters.rates import Rates
@@ -19,7 +19,7 @@ TREE = load_fabric("xgft:2;4,4;1,4")
 
 def _traffic(*pairs):
     source, target, gbps = (np.array(each) for each in zip(*pairs, strict=True))
-    return Traffic(source, target, gbps.astype(float))
+    return PairTraffic(source, target, gbps.astype(float))
 
 
 def _watch(traffic, jobs, fabric=TREE, engine="dmodk", waits=None, **options):

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from weft.advice.watch.traffic import Traffic
+from weft.advice.watch.traffic import PairTraffic
 from weft.cli.app import attached, run
 from weft.core.columns import frame
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
@@ -24,7 +24,7 @@ BEGIN = datetime(2026, 3, 4, 12, tzinfo=UTC)
 def readings(tmp_path):
     """Three readings, 30 s apart, of two jobs that meet on a cable."""
     fabric = load_fabric(SPEC)
-    traffic = Traffic(np.array([0, 1]), np.array([4, 8]), np.array([90.0, 60.0]))
+    traffic = PairTraffic(np.array([0, 1]), np.array([4, 8]), np.array([90.0, 60.0]))
     link = fabric.port_link[fabric.port_link >= 0]
     words = traffic.loads(fabric, route(fabric, "dmodk")).per_link[link] * 1e9 / 32
     back = traffic.loads(fabric, route(fabric, "dmodk")).per_link[link ^ 1] * 1e9 / 32

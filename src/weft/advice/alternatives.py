@@ -48,7 +48,7 @@ class BetterEngine:
 
 
 @dataclass(frozen=True, eq=False)
-class InPlace:
+class ComparedInPlace:
     """Comparison of the tables in place with engines whose routes OpenSM can use."""
 
     result: Comparison
@@ -66,7 +66,7 @@ def compare_in_place(
     *,
     engines: Sequence[str] = (),
     valid: bool,
-) -> InPlace:
+) -> ComparedInPlace:
     """Compare the tables in place with engines; see `alternatives`."""
     own = [
         entry.facts["as_opensm"]
@@ -89,7 +89,7 @@ def compare_in_place(
     whole = checked.num_unrouted_pairs == checked.num_disconnected_pairs and not checked.num_loops
     worse = {o.name: whole and result.gain(place, o).significant for o in usable}
 
-    return InPlace(result, place, tuple(usable), worse)
+    return ComparedInPlace(result, place, tuple(usable), worse)
 
 
 def alternatives(

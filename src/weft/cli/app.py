@@ -142,7 +142,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "watch": (
         "weft.cli.watch:watch_command",
-        "Say what cables carry and how long they wait, whose traffic it is, and what relieves them.",
+        "Say what cables carry and how long they wait, whose traffic it is, and what helps.",
     ),
     "warmup": (
         "weft.cli.warmup:warmup_command",

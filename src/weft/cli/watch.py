@@ -120,7 +120,7 @@ def watch_command(
         File | None, OUTPUT(help="Write a row for each link to this .csv or .parquet file.")
     ] = None,
 ) -> int:
-    """Say what cables carry and how long they wait, whose traffic it is, and what relieves them.
+    """Say what cables carry and how long they wait, whose traffic it is, and what helps.
 
     Compares two or more readings of port counters with the traffic that the running jobs would have
     by the tables in place, and explains the hottest cables by jobs. The exit status is 2 if a file

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft.advice.alternatives import compare_in_place
 from weft.advice.comparison import GAIN, change_to
 from weft.advice.faults import faults
-from weft.advice.watch.traffic import Traffic
+from weft.advice.watch.traffic import PairTraffic
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
@@ -93,14 +93,15 @@ class ReliefCase:
     fabric: Fabric
     routes: Routes
     checked: Validation
-    estimates: tuple[Traffic, ...]
+    estimates: tuple[PairTraffic, ...]
     link_gbps: NDArray[np.float64]
     hot: int
     engine: str = ""
 
     def relief(
         self, kind: str, change: str, cost: str, fabric: Fabric, routes: Routes, *,
-        estimates: Sequence[Traffic] = (), but: str = "", rates: NDArray[np.float64] | None = None,
+        estimates: Sequence[PairTraffic] = (), but: str = "",
+        rates: NDArray[np.float64] | None = None,
     ) -> Relief:  # fmt: skip
         """Return the relief by other routes, traffic, or rates (Gb/s) of the links.
 

@@ -17,7 +17,7 @@ from weft.workload import load_workload, traffic
 
 
 @dataclass(frozen=True, eq=False)
-class Traffic:
+class PairTraffic:
     """Rates between hosts."""
 
     #: int64 [pairs]: sending and receiving host of each pair.
@@ -33,12 +33,12 @@ class Traffic:
         )
         return flow_loads(fabric, routes, flows)
 
-    def moved(self, to: Mapping[int, int]) -> Traffic:
+    def moved(self, to: Mapping[int, int]) -> PairTraffic:
         """Return the traffic after hosts have taken the places of others."""
         last = max(self.sources.max(initial=0), self.destinations.max(initial=0), *to)
         place = np.arange(last + 1)
         place[list(to)] = list(to.values())
-        return Traffic(place[self.sources], place[self.destinations], self.gbps)
+        return PairTraffic(place[self.sources], place[self.destinations], self.gbps)
 
 
 def injection(fabric: Fabric, link_gbps: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ def expected_traffic(
     *,
     pattern: str = "all-to-all",
     workload: str = "",
-) -> tuple[Traffic, list[str]]:
+) -> tuple[PairTraffic, list[str]]:
     """Return what groups of hosts exchange if each runs a pattern or workload.
 
     Each host sends what was measured, divided among its destinations in proportion to the flows of
@@ -79,7 +79,7 @@ def expected_traffic(
 
     Returns
     -------
-    Traffic and, in words, the groups that were left out because the pattern does not fit them.
+    The traffic and, in words, the groups that were left out because the pattern does not fit them.
     """
     ends: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     left: list[str] = []
@@ -96,11 +96,11 @@ def expected_traffic(
         ends.append((source[sends], target[sends], weight[sends]))
     if not ends:
         none = np.zeros(0, dtype=np.int64)
-        return Traffic(none, none, np.zeros(0)), left
+        return PairTraffic(none, none, np.zeros(0)), left
     source, target, weight = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     total = np.bincount(source, weight, minlength=fabric.num_hosts)
     gbps = weight * sent_gbps[source] / total[source]
-    return Traffic(source, target, gbps), left
+    return PairTraffic(source, target, gbps), left
 
 
 def _exchanged(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
 from weft.advice.watch.growing import growing
 from weft.advice.watch.relief import Relief, ReliefCase, relief_table, reliefs
-from weft.advice.watch.traffic import Traffic, expected_traffic, injection
+from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.words import few
@@ -278,7 +278,7 @@ def watch(
     groups = jobs or {"all hosts": np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int64)}
     told = attribute(rates, routes, [Group(*each) for each in groups.items()], hot)
     pairs = told.pair_gbps
-    fitted = Traffic(pairs.sources, pairs.destinations, pairs.gbps)
+    fitted = PairTraffic(pairs.sources, pairs.destinations, pairs.gbps)
     expected, left = expected_traffic(
         fabric, groups, injection(fabric, measured), pattern=pattern, workload=workload
     )
@@ -355,7 +355,7 @@ def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
 
 
 def _behind(
-    fabric: Fabric, routes: Routes, fitted: Traffic, hot: NDArray[np.int64],
+    fabric: Fabric, routes: Routes, fitted: PairTraffic, hot: NDArray[np.int64],
     utilisation: NDArray[np.float64],
 ) -> dict[int, str]:  # fmt: skip
     """Return the fullest link after each hot one, on the paths of its traffic, if it is fuller."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.advice.comparison import fabric_facts
-from weft.report.comparison_data import Page
+from weft.report.comparison_data import Page, PageSection
 from weft.subnet.live.rehearsal import COLUMNS, Rehearsal
 
 
@@ -24,5 +24,5 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
         fabric_facts(rehearsal.fabric), {}, (), {}, (),
         notes=tuple(f"{line[0].upper()}{line[1:]}." for line in (*lines, *rehearsal.change.text())),
         notes_title="Worst moment, and what changes", answer=f"{verdict[0].upper()}{verdict[1:]}.",
-        faults=moments, faults_title="Moments",
+        sections=(PageSection("Moments", moments),) if moments else (),
     )  # fmt: skip
