@@ -10,8 +10,10 @@ from tests.fabrics.test_additions import clos
 import weft
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.what_if.evaluate import SWEEP, InPlace, WhatIf, harm, what_if
-from weft.advice.what_if.scenario import Scenario
-from weft.advice.what_if.words import sentences
+from weft.advice.what_if.scenario import EACH, Scenario
+from weft.advice.what_if.singles import harm as worst
+from weft.advice.what_if.singles import singles
+from weft.advice.what_if.words import sentences, singles_sentences
 from weft.core.errors import InputError
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
@@ -135,3 +137,47 @@ def test_what_leaves_no_hosts_is_an_error() -> None:
         answer_of(clos())
     with pytest.raises(InputError, match="a cable cannot be drained"):
         answer_of(clos(), drain=("leaf1[5]",))
+
+
+def test_each_part_fails_by_itself_worst_first() -> None:
+    fabric = clos()
+    place = InPlace.of(fabric, "minhop")
+    found = singles(fabric, place, EACH, ["updn"], samples=9, seed=2)
+    rows = found.table.rows(named=True)
+    assert len(rows) == 6 + 16 == len(found.failures)
+    assert rows == sorted(rows, key=worst, reverse=True)
+    assert [row["machines_cut"] for row in rows] == [4] * 4 + [0] * 18
+    assert {row["failed"] for row in rows[4:6]} == {"spine1", "spine2"}
+    for at in (0, 4, 21):
+        row, failed = rows[at], found.failures[at].of(fabric)
+        stale = place.routes.on(fabric, failed)
+        swept = opensm_reroute(fabric, place.routes, failed, "minhop")
+        for routes, suffix in ((stale, "_until"), (swept, "")):
+            checked = weft.validate(failed, routes)
+            apart = checked.num_unrouted_pairs - checked.num_disconnected_pairs
+            assert row[f"pairs_lost{suffix}"] == apart
+            assert row[f"deadlock{suffix}"] == len(checked.credit_loops)
+            assert row[f"ebb{suffix}"] == weft.bisection(failed, routes, 9, 2).mean
+        now = weft.bisection(fabric, place.routes, 9, 2).mean
+        assert row["bandwidth_left"] == row["ebb"] / now
+    # Other engines are tried only where they can help, and only for the worst.
+    assert found.engines["failed"].to_list() == [row["failed"] for row in rows[4:9]]
+    told = singles_sentences(found)
+    assert told[0].startswith("Of 22 failures of a single switch and cable, 4 cut hosts off, at ")
+    assert told[1].startswith(
+        f"Of those that cut off none, the worst is {rows[4]['failed']}: until"
+    )
+    lost = sum(row["pairs_lost_until"] > 0 for row in rows)
+    assert any(line.startswith(f"{lost} failures (") for line in told)
+    assert told[-1].startswith("Not computed: other engines after failures beyond the 5 worst")
+
+
+def test_parts_fail_after_the_other_changes() -> None:
+    fabric = clos()
+    result = answer_of(fabric, fail=("spine1", "each-switch"))
+    base, place = result.settled
+    found = singles(base, place, result.changed.scenario.each, ["updn"], samples=2)
+    assert "spine1" not in found.table["failed"].to_list()
+    # Each leaf has lost its only other way up: 12 of 16 machines remain in a part each.
+    row = found.table.row(by_predicate=pl.col("failed") == "spine2", named=True)
+    assert (row["machines_cut"], row["pairs_lost"]) == (12, 0)

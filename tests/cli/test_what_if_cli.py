@@ -11,6 +11,7 @@ from tests.fabrics.test_additions import clos
 
 import weft
 from weft.advice.what_if.evaluate import WHAT_IF_COLUMNS
+from weft.advice.what_if.singles import SINGLE_COLUMNS
 from weft.cli import main
 
 
@@ -52,10 +53,24 @@ def test_tables_and_engine_are_those_of_a_folder(
     rows = {row["state"]: row["routes"] for row in found["figures"]}
     assert rows["sweep"] == "OpenSM's next sweep"
     assert "after it (updn)" in found["answer"][0]
-    assert found["stale"] == []
+    assert found["notes"] == []
     # Tables of a fabric that has lost a switch since.
     assert run(cluster, "--fail-switch", "leaf4", "--tables", dumps, "--fail", "spine1") == 0
     assert "stale: tables of 1 switch not in the fabric: leaf4" in capsys.readouterr().out
+
+
+def test_failures_of_each_part_are_a_table(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "failures.csv"
+    assert run(cluster, "--fail", "each-switch", "--engines", "updn", "--failures", table) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("Of 6 failures of a single switch, 4 cut hosts off")
+    assert pl.read_csv(table).columns == [*SINGLE_COLUMNS]
+    assert run(cluster, "--fail", "each-switch", "--engines", "updn", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["failures"]) == 6
+    assert found["figures"] is None
 
 
 @pytest.mark.parametrize(
@@ -72,6 +87,8 @@ def test_tables_and_engine_are_those_of_a_folder(
         (["--fail", "spine1", "--engine", "nothing"], "unknown routing engine 'nothing'"),
         (["--fail", "spine1", "--engine", "ecmp"], "ecmp gives no forwarding tables"),
         (["--fail", "spine1", "--tables", "nowhere"], "nowhere"),
+        (["--fail", "spine1", "--failures", "f.csv"], "--failures needs --fail each-switch"),
+        (["--fail", "each-cable", "--table", "f.csv"], "--table needs a change"),
     ],
 )
 def test_bad_input_is_one_error(

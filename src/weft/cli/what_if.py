@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,22 +22,35 @@ from weft.advice.what_if.evaluate import (
     what_if,
 )
 from weft.advice.what_if.scenario import Scenario
-from weft.advice.what_if.words import sentences
+from weft.advice.what_if.singles import SAMPLES, SINGLE_COLUMNS, Singles, singles
+from weft.advice.what_if.words import sentences, singles_sentences
 from weft.cli.common import TABLES, FabricArgument, JudgedOptions, announced_compile, check_files
 from weft.cli.common import console as open_console
 from weft.cli.option_types import FIRST, OUTPUT, RUNS, Engine, File, Pattern, Whole
 from weft.cli.options import options_of, split_names
 from weft.cli.output import emit
-from weft.core.columns import write_table
+from weft.cli.series import watched
+from weft.core.columns import Column, write_table
+from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
-from weft.subnet.audit import Audit, audit
+from weft.routing import engine as engines_of_weft
+from weft.subnet.audit import audit
 
 #: Engine of OpenSM if nothing names another one.
 _USUAL = "minhop"
+#: Kinds of findings of an audit that concern the tables in place.
+_OF_TABLES = (
+    "stale", "no table", "dead port", "no group", "LIDs", "lanes", "loop", "fallback", "not up"
+)  # fmt: skip
+#: Settings of opensm.conf that name lists of GUIDs on which the tables of an engine depend.
+_LISTS = (
+    "root_guid_file", "cn_guid_file", "io_guid_file", "guid_routing_order_file", "hop_weights_file",
+    "port_search_ordering_file",
+)  # fmt: skip
 
 _Options: Any = options_of(
     "WhatIfOptions",
@@ -83,71 +98,138 @@ def what_if_command(
             consume_multiple=(1, None),
         ),
     ] = (),
-    samples: Annotated[Whole, RUNS(help="Number of random bisections.")] = 1000,
+    samples: Annotated[
+        Whole | None,
+        RUNS(help="Number of random bisections. Default: 1000, or 100 for each of many failures."),
+    ] = None,
     seed: Annotated[Whole, RUNS(help="Seed of bisections and random patterns.")] = 0,
     report: Annotated[File | None, OUTPUT(help="Write one self-contained HTML page.")] = None,
     table: Annotated[
         File | None, OUTPUT(help="Write the table of figures to this .csv or .parquet file.")
+    ] = None,
+    failures: Annotated[
+        File | None,
+        OUTPUT(help="Write the failures of single parts, worst first, to .csv or .parquet."),
     ] = None,
 ) -> int:
     """Say what happens if parts of a fabric fail, are slower, are drained or are added.
 
     Compares the tables in place, as they are until OpenSM's next sweep, with those of that sweep
     and of other engines: pairs without a path, credit loops, bandwidth left, and what moves. All
-    changes are made together, and each row has the figures of `weft compare` after them.
+    changes are made together, and each row has the figures of `weft compare` after them. With
+    `--fail each-switch` and `--fail each-cable`, each part fails by itself after these changes.
 
-    Example: `weft what-if 'xgft:2;4,4;1,4' --fail 'S2_0.0'`
+    Example: `weft what-if 'xgft:2;4,4;1,4' --fail each-switch`
     """
-    check_files(("--report", report, (".html", ".htm")), ("--table", table, TABLES))
-    scenario = options.build(Scenario)
-    with announced_compile(kind="comparisons"):
-        loaded, place, found = _in_place(options.load(fabric), fabric, tables, engine)
-        result = what_if(
-            loaded, place, scenario,
-            [name for text in engines for name in split_names(text)] or ENGINES,
-            [name for text in patterns for name in split_names(text)] or PATTERNS,
-            samples=samples, seed=seed,
-        )  # fmt: skip
-    out = open_console()
-    show(result, found, out)
-    emit(
-        scenario=result.changed.title, answer=sentences(result),
-        stale=[finding.text for finding in found.findings if finding.kind == "stale"]
-        if found else [],
-        machines_cut=result.changed.lost_machines, figures=result.table,
-        patterns_before=result.before.runs_table, patterns=result.after.runs_table,
-        refusals={each.name: each.refusal for each in result.after.outcomes if each.refusal},
+    check_files(
+        ("--report", report, (".html", ".htm")), ("--table", table, TABLES),
+        ("--failures", failures, TABLES),
     )  # fmt: skip
-    if table is not None:
+    scenario = options.build(Scenario)
+    if table is not None and not scenario.changes:
+        raise InputError("--table needs a change besides each-switch and each-cable")
+    if failures is not None and not scenario.each:
+        raise InputError("--failures needs --fail each-switch or --fail each-cable")
+    chosen = [name for text in engines for name in split_names(text)] or ENGINES
+    wanted = [name for text in patterns for name in split_names(text)] or PATTERNS
+    result, single = None, None
+    with announced_compile(kind="comparisons"), watched("failures") as progress:
+        loaded, place, notes = _in_place(options.load(fabric), fabric, tables, engine)
+        if scenario.changes:
+            result = what_if(
+                loaded, place, scenario, chosen, wanted, samples=samples or 1000, seed=seed
+            )
+        if scenario.each:
+            base, after = (loaded, place) if result is None else result.settled
+            single = singles(
+                base, after, scenario.each, chosen, samples=samples or SAMPLES, seed=seed,
+                progress=progress,
+            )  # fmt: skip
+    said = [*(sentences(result) if result else ()), *(singles_sentences(single) if single else ())]
+    out = open_console()
+    for line in (*said, *notes):
+        out.print(escape(line), soft_wrap=True)
+    if result is not None:
+        _show(result, out)
+    if single is not None:
+        out.print(_worst(single))
+    emit(
+        answer=said, notes=notes, scenario=result.changed.title if result else None,
+        machines_cut=result.changed.lost_machines if result else [],
+        figures=result.table if result else None,
+        patterns_before=result.before.runs_table if result else None,
+        patterns=result.after.runs_table if result else None,
+        refusals=_refusals(result) if result else {},
+        failures=single.table if single else None,
+        failures_by_engine=single.engines if single else None,
+    )  # fmt: skip
+    if table is not None and result is not None:
         write_table(result.table, table)
+    if failures is not None and single is not None:
+        write_table(single.table, failures)
     return 0
 
 
 def _in_place(
     fabric: Fabric, given: str, tables: Path | None, spec: str | None
-) -> tuple[Fabric, InPlace, Audit | None]:
-    """Return the fabric with the LIDs of its tables, the tables, and what is wrong with them."""
+) -> tuple[Fabric, InPlace, list[str]]:
+    """Return the fabric with the LIDs of its tables, the tables, and what is to be known of them.
+
+    The lists of GUIDs that ``opensm.conf`` names are taken if the engine of weft has the option.
+    """
     folder = tables or (Path(given) if os.path.isdir(given) else None)
     if folder is None:
-        return fabric, InPlace.of(fabric, spec or _USUAL), None
+        return fabric, InPlace.of(fabric, spec or _USUAL), []
     found = audit([folder], fabric, weigh=False)
+    notes = [
+        f"{finding.severity} {finding.kind}: {finding.text}"
+        for finding in found.findings if finding.kind in _OF_TABLES
+    ]  # fmt: skip
+    if found.routes is None:
+        notes.append(f"note: no tables in {folder}; those of the first sweep are taken")
     named = spec or found.engine or _USUAL
-    return found.fabric, InPlace.of(found.fabric, named, found.routes, found.validation), found
+    for name in _LISTS:
+        listed = found.settings.get(name, "(null)")
+        if spec is not None or listed in ("", "(null)"):
+            continue
+        copy = next((f for f in (Path(listed), folder / Path(listed).name) if f.is_file()), None)
+        if copy is not None and name in engines_of_weft.parse(named)[0].options:
+            named = f"{named}:{name}={copy}"
+        else:
+            notes.append(f"note: opensm.conf has {name} {listed}, which the prediction leaves out")
+    place = InPlace.of(found.fabric, named, found.routes, found.validation)
+    return found.fabric, place, notes
 
 
-def show(result: WhatIf, found: Audit | None, out: Console) -> None:
-    """Print what a scenario does: the answer, the figures and the patterns."""
-    for line in sentences(result):
-        out.print(escape(line), soft_wrap=True)
-    for finding in found.findings if found else ():
-        if finding.kind == "stale":
-            out.print(escape(f"{finding.severity} {finding.kind}: {finding.text}"), soft_wrap=True)
+def _refusals(result: WhatIf) -> dict[str, str]:
+    return {each.name: each.refusal for each in result.after.outcomes if each.refusal}
+
+
+def _show(result: WhatIf, out: Console) -> None:
+    """Print the figures and the patterns."""
     out.print(_figures(result))
     if result.after.runs:
         out.print(_patterns(result))
-    for outcome in result.after.outcomes:
-        if outcome.refusal:
-            out.print(escape(f"{outcome.name} does not fit: {outcome.refusal}"), soft_wrap=True)
+    for name, refusal in _refusals(result).items():
+        out.print(escape(f"{name} does not fit: {refusal}"), soft_wrap=True)
+
+
+#: Failures that are printed.
+_PRINTED = 10
+_OF_SINGLES = (
+    "failed", "machines_cut", "pairs_lost_until", "deadlock_until", "ebb_until", "pairs_lost",
+    "deadlock", "ebb", "bandwidth_left", "max_load",
+)  # fmt: skip
+
+
+def _worst(single: Singles) -> Table:
+    """Return the worst failures."""
+    more = len(single.table) - _PRINTED
+    title = "Failures of single parts, worst first (until: before OpenSM's next sweep)"
+    return _table(
+        single.table.head(_PRINTED), _OF_SINGLES, SINGLE_COLUMNS, title,
+        caption=f"and {more:,} more (--failures, --report)" if more > 0 else None,
+    )  # fmt: skip
 
 
 _SHOWN = ("routes", "state", "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load",
@@ -155,20 +237,31 @@ _SHOWN = ("routes", "state", "pairs_lost", "deadlock", "ebb", "bandwidth_left", 
 
 
 def _figures(result: WhatIf) -> Table:
-    screen = Table(title="The state now, then after the change, what is worst first",
-                   title_justify="left")  # fmt: skip
-    for name in _SHOWN:
-        text = WHAT_IF_COLUMNS[name].dtype.is_numeric()
+    title = "The state now, then after the change, what is worst first"
+    return _table(result.table, _SHOWN, WHAT_IF_COLUMNS, title)
+
+
+def _table(
+    rows: pl.DataFrame,
+    shown: Sequence[str],
+    columns: Mapping[str, Column],
+    title: str,
+    caption: str | None = None,
+) -> Table:
+    screen = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    for name in shown:
+        right = columns[name].dtype.is_numeric()
         screen.add_column(
-            name.replace("_", " "), justify="right" if text else "left", overflow="fold"
+            name.replace("_", " "), justify="right" if right else "left", overflow="fold"
         )
-    for row in result.table.iter_rows(named=True):
+    for row in rows.iter_rows(named=True):
         cells = [
             f"{row[name]:.0%}" if name == "bandwidth_left" and row[name] is not None
             else cell_text(name, row[name])
-            for name in _SHOWN
+            for name in shown
         ]  # fmt: skip
-        screen.add_row(*map(escape, cells), style="" if row["valid"] else "red")
+        bad = row["pairs_lost"] or row["deadlock"]
+        screen.add_row(*map(escape, cells), style="red" if bad else "")
     return screen
 
 

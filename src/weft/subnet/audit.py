@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,6 +107,8 @@ class Audit:
     loads: NDArray[np.float64] | None = None
     #: Comparison of the tables with engines; None without tables.
     comparison: Comparison | None = None
+    #: Settings of ``opensm.conf``; empty without that file.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def better(self) -> str:
@@ -350,6 +352,7 @@ class _Auditor:
             alternatives=self.alternatives,
             loads=self.loads,
             comparison=self.comparison,
+            settings=self.settings,
         )
 
     def faults_of_cables(self) -> list[Finding]:

@@ -122,6 +122,17 @@ class WhatIf:
         """The tables in place on the fabric now."""
         return self.before.outcomes[0]
 
+    @property
+    def settled(self) -> tuple[Fabric, InPlace]:
+        """The fabric after the scenario, and its tables: those of OpenSM's sweep if it has some."""
+        outcome = self.outcome(SWEEP)
+        if outcome is None or outcome.routes is None:
+            outcome = self.outcome(IN_PLACE)
+        assert outcome is not None
+        assert isinstance(outcome.routes, TableRoutes)
+        assert outcome.validation is not None
+        return self.changed.after, InPlace(outcome.routes, outcome.validation, self.place.engine)
+
     def outcome(self, name: str) -> EngineOutcome | None:
         """Return the outcome of this name after the scenario; None if there is none."""
         return next((each for each in self.after.outcomes if each.name == name), None)

@@ -105,14 +105,26 @@ class Remains:
         return first
 
     @cached_property
+    def part(self) -> NDArray[np.int64]:
+        """Connected part of each host, -1 for one without a cable to a row, int64 [hosts]."""
+        graph = self.fabric.graph
+        part = connected_components(graph.matrix(self.edges), directed=False)[1]
+        row = np.append(graph.destination_row, -1)[self.host_endpoint]
+        label: NDArray[np.int64] = np.append(part, -1)[row].astype(np.int64)
+        return label
+
+    @property
     def cut(self) -> NDArray[np.bool_]:
         """Whether no cables connect each host to the largest group of hosts, bool [hosts]."""
-        graph, endpoint = self.fabric.graph, self.host_endpoint
-        part = connected_components(graph.matrix(self.edges), directed=False)[1]
-        label = np.append(part, -1)[np.append(graph.destination_row, -1)[endpoint]]
-        sizes = np.bincount(label[label >= 0], minlength=1)
-        cut: NDArray[np.bool_] = label != int(np.argmax(sizes))
+        sizes = np.bincount(self.part[self.part >= 0], minlength=1)
+        cut: NDArray[np.bool_] = self.part != int(np.argmax(sizes))
         return cut
+
+    @property
+    def disconnected(self) -> int:
+        """Number of ordered pairs of hosts that no cables connect."""
+        hosts, sizes = len(self.part), np.bincount(self.part[self.part >= 0])
+        return hosts * (hosts - 1) - int((sizes * (sizes - 1)).sum())
 
     @cached_property
     def joined(self) -> NDArray[np.int32]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.comparison import EngineOutcome, change_to
 from weft.advice.what_if.evaluate import SWEEP, WhatIf
+from weft.advice.what_if.singles import WORST, Singles
 from weft.core.counts import count_text
 from weft.core.words import few
 from weft.fabrics.formats.hostlist import host_list
 from weft.routing import engine
+
+_WHOLE = "every pair that cables connect has a path"
 
 
 def sentences(result: WhatIf) -> list[str]:
@@ -31,9 +37,11 @@ def answer(result: WhatIf) -> str:
     if sweep is None or sweep.routes is None:
         why = sweep.refusal if sweep else "it was not computed"
         return f"If {title}: {lost}, {left}; OpenSM's next sweep is not known: {why}."
-    text = f"If {title}: until OpenSM's next sweep {lost}"
-    lost, left = _figures(result, SWEEP)
-    return f"{text}; after it ({sweep.routes.engine}) {lost}, {left}."
+    after, left = _figures(result, SWEEP)
+    name = sweep.routes.engine
+    if lost == after == _WHOLE:
+        return f"If {title}: {_WHOLE}; after OpenSM's next sweep ({name}) {left}."
+    return f"If {title}: until OpenSM's next sweep {lost}; after it ({name}) {after}, {left}."
 
 
 def _figures(result: WhatIf, name: str) -> tuple[str, str]:
@@ -43,9 +51,7 @@ def _figures(result: WhatIf, name: str) -> tuple[str, str]:
     hosts = result.changed.after.num_hosts
     pairs, before = row["pairs_lost"], now["pairs_lost"]
     share = f"{pairs:,} of {hosts * (hosts - 1):,} host pairs ({pairs / (hosts * (hosts - 1)):.1%})"
-    lost = f"{share} {'has' if pairs == 1 else 'have'} no path" if pairs else (
-        "every pair that cables connect has a path"
-    )  # fmt: skip
+    lost = f"{share} {'has' if pairs == 1 else 'have'} no path" if pairs else _WHOLE
     if pairs and before:
         lost += f" ({before:,} have none now)"
     loops = count_text(row["deadlock"], "credit loop")
@@ -83,9 +89,11 @@ def _drain(result: WhatIf) -> list[str]:
     switches = [changed.grown.option_name(int(node)) for node in changed.drained.switches]
     if not switches:
         return []
-    figures = result.table.filter(result.table["state"] != "now")
+    rows = result.table.rows(named=True)
+    if not any(row["pairs_lost"] for row in rows if row["state"] == "unchanged"):
+        return ["No path between other hosts crosses what is to be drained: pull it as it is."]
     safe = [
-        row for row in figures.rows(named=True)
+        row for row in rows
         if row["state"] == "other" and row["valid"] and row["entries_changed"] is not None
     ]  # fmt: skip
     if not safe:
@@ -130,3 +138,86 @@ def _better(result: WhatIf) -> list[str]:
     )
     change = change_to(result.changed.after, best)
     return [f"Clearly better after it: {best.name}, with {what}; {change}."]
+
+
+def singles_sentences(result: Singles) -> list[str]:
+    """Return which failures are worst, how many do harm of each kind, and what was left out."""
+    rows = result.table.rows(named=True)
+    if not rows:
+        return ["No part of this kind can fail."]
+    kinds = " and ".join(kind.removeprefix("each-") for kind in result.kinds)
+    cut = [row for row in rows if row["hosts_cut"]]
+    lines = [f"Of {len(rows):,} failures of a single {kinds}, "]
+    if cut:
+        worst = cut[0]
+        lines[0] += f"{len(cut):,} cut hosts off, at worst {worst['failed']}: "
+        machines, hosts = worst["machines_cut"], worst["hosts_cut"]
+        lines[0] += count_text(machines, "machine") if machines else count_text(hosts, "adapter")
+        lines[0] += "."
+    else:
+        lines[0] += "none cuts a host off."
+    whole = [row for row in rows if not row["hosts_cut"]]
+    if whole:
+        lines.append(f"Of those that cut off none, {_worst(whole[0], len(whole))}")
+    lines += [
+        text
+        for name, what in (
+            ("pairs_lost", "leave pairs without a path after OpenSM's next sweep"),
+            ("deadlock", "have a credit loop after OpenSM's next sweep"),
+            ("pairs_lost_until", "leave pairs without a path until OpenSM's next sweep"),
+            ("deadlock_until", "have a credit loop until OpenSM's next sweep"),
+        )
+        for text in _counted(rows, name, what)
+    ]
+    if unknown := [row for row in rows if row["refusal"]]:
+        lines.append(
+            f"Not known: what OpenSM does after {_failures(unknown)}: {unknown[0]['refusal']}."
+        )
+    if helped := _helped(result):
+        lines.append(helped)
+    lines.append(
+        f"Not computed: other engines after failures beyond the {min(WORST, len(whole)):,} worst "
+        "that cut off none, and two failures at a time."
+    )
+    return lines
+
+
+def _worst(row: Mapping[str, Any], among: int) -> str:
+    loop = "a credit loop" if row["deadlock"] else "no credit loop"
+    left = row["bandwidth_left"]
+    text = f"the worst is {row['failed']}: " if among > 1 else f"there is {row['failed']}: "
+    if row["pairs_lost_until"]:
+        text += f"until OpenSM's next sweep {_pairs(row['pairs_lost_until'])}; after it "
+    text += _pairs(row["pairs_lost"]) if row["pairs_lost"] else "every pair has a path"
+    return f"{text}, {loop}" + (
+        "." if left is None else f", and {left:.0%} of the bisection bandwidth is left."
+    )
+
+
+def _pairs(number: int) -> str:
+    return f"{count_text(number, 'host pair')} {'has' if number == 1 else 'have'} no path"
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = few([row["failed"] for row in rows])
+    return f"{count_text(len(rows), 'failure')} ({names})"
+
+
+def _counted(rows: Sequence[Mapping[str, Any]], name: str, what: str) -> list[str]:
+    found = [row for row in rows if row[name]]
+    if not found:
+        return []
+    which = f"all {len(rows):,} failures" if len(found) == len(rows) > 1 else _failures(found)
+    return [f"{which[0].upper()}{which[1:]} {what}."]
+
+
+def _helped(result: Singles) -> str:
+    """Return the engines that cure what OpenSM's sweep leaves of the worst failures."""
+    sweeps = {row["failed"]: row for row in result.table.rows(named=True)}
+    cured = []
+    for row in result.engines.rows(named=True):
+        theirs = sweeps[row["failed"]]
+        bad = theirs["pairs_lost"] or theirs["deadlock"]
+        if bad and row["refusal"] is None and not row["pairs_lost"] and not row["deadlock"]:
+            cured.append(f"{row['engine']} after {row['failed']}")
+    return f"Valid where OpenSM's sweep is not: {few(cured)}." if cured else ""

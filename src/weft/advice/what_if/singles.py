@@ -1,0 +1,185 @@
+"""The failure of each part of a kind in turn: until OpenSM's next sweep, and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from weft.advice.what_if.evaluate import ENGINES, InPlace
+from weft.advice.what_if.failures import (
+    FAILURE_COLUMNS,
+    Failure,
+    each_cable,
+    each_switch,
+    failure_table,
+)
+from weft.advice.what_if.figures import Remains
+from weft.core.columns import Column, frame_of_rows
+from weft.fabrics import Fabric
+from weft.routing import engine
+
+#: Number of failures, worst first, for which other engines are tried: of those that cut off none.
+WORST = 5
+#: Random bisections of each failure.
+SAMPLES = 100
+
+_LOST = Column(pl.Int64, "pairs", "Ordered host pairs that cables connect, but that have no path")
+_UNTIL = " (until OpenSM's next sweep)"
+#: Columns of `Singles.table`. Without a suffix, figures are those after OpenSM's next sweep.
+SINGLE_COLUMNS = {
+    **{name: FAILURE_COLUMNS[name] for name in ("failed", "switches", "cables")},
+    **{name: FAILURE_COLUMNS[name] for name in ("machines_cut", "hosts_cut")},
+    "pairs_lost_until": _LOST._replace(meaning=_LOST.meaning + _UNTIL),
+    **{
+        f"{name}_until": FAILURE_COLUMNS[name]._replace(
+            meaning=FAILURE_COLUMNS[name].meaning + _UNTIL
+        )
+        for name in ("deadlock", "max_load", "ebb")
+    },
+    "pairs_lost": _LOST,
+    **{name: FAILURE_COLUMNS[name] for name in ("deadlock", "max_load", "p99_load", "ebb")},
+    "bandwidth_left": Column(pl.Float64, "share", "ebb, relative to that before the failure"),
+    **{name: FAILURE_COLUMNS[name] for name in ("routed_by", "refusal")},
+}
+#: Columns of `Singles.engines`.
+OTHER_COLUMNS = {
+    "failed": FAILURE_COLUMNS["failed"],
+    "engine": Column(pl.String, "", "Engine that routes what is left"),
+    "pairs_lost": _LOST,
+    **{name: FAILURE_COLUMNS[name] for name in ("deadlock", "max_load", "ebb", "refusal")},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Singles:
+    """Failures of which each happens by itself.
+
+    Parameters
+    ----------
+    fabric
+        The fabric before each of them.
+    kinds
+        What fails in turn, of `EACH`.
+    failures
+        The failures, worst first.
+    now
+        Figures before any of them: columns ``max_load``, ``ebb`` and ``deadlock``.
+    table, engines
+        Frames of `SINGLE_COLUMNS`, worst first, and of `OTHER_COLUMNS` for the `WORST` failures
+        that cut off no host.
+    """
+
+    fabric: Fabric
+    kinds: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    now: Mapping[str, Any]
+    table: pl.DataFrame
+    engines: pl.DataFrame
+
+
+def singles(
+    fabric: Fabric,
+    place: InPlace,
+    kinds: Sequence[str],
+    engines: Sequence[str] = ENGINES,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Singles:
+    """Return what the failure of each switch or cable does.
+
+    Each row has the figures that `weft.compare` gives on the fabric without what failed.
+
+    Parameters
+    ----------
+    fabric, place
+        The fabric before, and its tables.
+    kinds
+        What fails in turn, of `EACH`.
+    engines
+        Engines that are tried for the `WORST` failures that cut off no host.
+    samples, seed
+        Number and seed of the random bisections.
+    progress
+        As for `failure_table`.
+    """
+    found = [
+        failure
+        for kind, each in (("each-switch", each_switch), ("each-cable", each_cable))
+        if kind in kinds
+        for failure in each(fabric)
+    ]
+    options: dict[str, Any] = {"samples": samples, "seed": seed, "progress": progress}
+    judged = [Failure(), *found]
+    until = failure_table(fabric, judged, place.routes, **options).rows(named=True)
+    keeps = engine.parse(place.engine)[0].name == "file"
+    after = until
+    if not keeps:
+        after = failure_table(
+            fabric, judged, place.routes, reroute=place.engine, **options
+        ).rows(named=True)  # fmt: skip
+    now = until[0]
+    apart = [_disconnected(fabric, each, row) for each, row in zip(judged, until, strict=True)]
+    rows = [
+        _row(one, two, now, cut)
+        for one, two, cut in zip(until[1:], after[1:], apart[1:], strict=True)
+    ]
+    order = sorted(range(len(rows)), key=lambda at: harm(rows[at]), reverse=True)
+    # Routes cannot help machines without a cable.
+    first = [at for at in order if not rows[at]["hosts_cut"]][:WORST]
+    others = []
+    for name in engines:
+        table = failure_table(
+            fabric, [found[at] for at in first], name, samples=samples, seed=seed, processes=1
+        )
+        for at, row in zip(first, table.rows(named=True), strict=True):
+            lost = None if row["unrouted"] is None else row["unrouted"] - apart[at + 1]
+            others.append((row["failed"], name, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
+    return Singles(
+        fabric, tuple(kinds), tuple(found[at] for at in order), now,
+        frame_of_rows(SINGLE_COLUMNS, [tuple(rows[at].values()) for at in order]),
+        frame_of_rows(OTHER_COLUMNS, others),
+    )  # fmt: skip
+
+
+def _disconnected(fabric: Fabric, failure: Failure, row: Mapping[str, Any]) -> int:
+    """Return the number of pairs that no cables connect after a failure."""
+    if not row["hosts_cut"]:
+        return 0
+    parts = (np.array(numbers, dtype=np.int64) for numbers in (failure.switches, failure.cables))
+    return Remains(fabric, *parts).disconnected
+
+
+def _row(
+    until: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any], apart: int
+) -> dict[str, Any]:
+    def lost(row: Mapping[str, Any]) -> int | None:
+        return None if row["unrouted"] is None else row["unrouted"] - apart
+
+    left = after["ebb"] / now["ebb"] if after["ebb"] is not None and now["ebb"] else None
+    values = {
+        **until, **after, "pairs_lost_until": lost(until), "pairs_lost": lost(after),
+        **{f"{name}_until": until[name] for name in ("deadlock", "max_load", "ebb")},
+        "bandwidth_left": left,
+        # Machines that had no cable before are not cut off by a failure.
+        **{name: until[name] - now[name] for name in ("machines_cut", "hosts_cut")},
+    }  # fmt: skip
+    return {name: values[name] for name in SINGLE_COLUMNS}
+
+
+def harm(row: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the sort key of a failure, as `weft.advice.what_if.evaluate.harm`.
+
+    What OpenSM's next sweep leaves counts before what is lost until then.
+    """
+    ebb, until = (1.0 if row[name] is None else row[name] for name in ("ebb", "ebb_until"))
+    return (
+        row["machines_cut"], row["hosts_cut"], row["refusal"] is not None,
+        row["pairs_lost"] or 0, bool(row["deadlock"]), -ebb,
+        row["pairs_lost_until"] or 0, bool(row["deadlock_until"]), -until,
+    )  # fmt: skip
