@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.files import write_bytes
@@ -21,6 +20,7 @@ from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import DiscoveredSubnet, read_seen
 from weft.routing.opensm.lfts import lft_bytes, read_lfts
 from weft.routing.opensm.lids import Lids, read_guid2lid
+from weft.routing.opensm.moved import common, moved
 from weft.routing.opensm.osm_log import Sweep, is_foreign, last_error, sweeps
 from weft.routing.opensm.ports import destination_name, port_guids, refuse_forwarding_hosts
 from weft.routing.opensm.tables_folder import DUMP, SUBNET
@@ -379,7 +379,7 @@ class Manager:
         now = self._look()
         # LIDs must be those of before, since flows are sent to them.
         base = now.lids.base.copy()
-        old, new = _common(port_guids(view.fabric), port_guids(now.fabric))
+        old, new = common(port_guids(view.fabric), port_guids(now.fabric))
         both = (base[new] > 0) & (view.lids.base[old] > 0)
         base[new[both]] = view.lids.base[old[both]]
         lids = Lids(base, now.lids.lmc)
@@ -439,30 +439,3 @@ def _once_written(read: Callable[[], _T], whole: Callable[[_T], bool] = lambda _
 def _is_whole(seen: DiscoveredSubnet) -> bool:
     """Return whether each cable is listed from both ends, as it is unless the end is missing."""
     return all((*end[2:], *end[:2]) in seen.cables for end in seen.cables)
-
-
-def moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
-    """Return the entries of tables for another fabric, of switches and ports that both have."""
-    if old.digest == new.digest:
-        return routes
-    table = np.full(
-        (new.num_destinations, 1 << routes.lmc, new.num_switches),
-        routes.no_path,
-        dtype=routes.table.dtype,
-    )
-    lines = _common(port_guids(old), port_guids(new))
-    columns = _common(old.node_guid[: old.num_switches], new.node_guid[: new.num_switches])
-    entries = routes.table.reshape(old.num_destinations, 1 << routes.lmc, old.num_switches)
-    offsets = np.arange(1 << routes.lmc)
-    table[np.ix_(lines[1], offsets, columns[1])] = entries[np.ix_(lines[0], offsets, columns[0])]
-    return TableRoutes(
-        routes.engine, new.digest, table=table.reshape(-1, new.num_switches), lmc=routes.lmc
-    )
-
-
-def _common(
-    old: NDArray[np.uint64], new: NDArray[np.uint64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the GUIDs that both arrays have, in each."""
-    _, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    return first, second

@@ -24,6 +24,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import read_guid2lid
+from weft.routing.opensm.moved import moved
 from weft.routing.opensm.osm_log import NEED_QOS
 from weft.routing.opensm.ports import port_guids
 from weft.routing.opensm.tables_folder import GUID2LID, read_tables
@@ -33,7 +34,6 @@ from weft.routing.routes.tables import distinct_lids
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 from weft.routing.validation.replacement import Replacement
 from weft.routing.validation.validate import Validation, validate
-from weft.subnet.live.manager import moved
 from weft.subnet.live.running import sm_node
 from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
 from weft.subnet.live.verify import differences, lids_of

@@ -22,13 +22,13 @@ from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
+from weft.routing.opensm.moved import moved
 from weft.routing.opensm.osm_log import ENGINES, complaints
 from weft.routing.opensm.tables_folder import GUID2LID, OpensmTables, read_tables
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.subnet.export import tables_for
 from weft.subnet.live import guardian
-from weft.subnet.live.manager import moved
 from weft.subnet.live.processes import (
     Processes,
     check_limit,
