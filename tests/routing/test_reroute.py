@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from weft.routing import route
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
+from weft.subnet.live.opensm_conf import torus_text
 
 
 def tables(fabric: Fabric, engine: str = "minhop:balance=opensm") -> TableRoutes:
@@ -86,7 +90,7 @@ def test_the_file_engine_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("engine", "used"),
     [("ftree", "minhop"), ("updn", "updn"), ("dnup", "dnup"), ("sssp", "sssp"),
-     ("dfsssp:max_vls=1", "dfsssp"), ("torus-2QoS", "minhop")],
+     ("dfsssp:max_vls=1", "dfsssp")],
 )  # fmt: skip
 def test_an_engine_that_refuses_falls_back_to_minhop(engine: str, used: str) -> None:
     fabric = load("xgft:3;4,4,4;1,2,2")
@@ -140,6 +144,26 @@ def test_judged_hosts_do_not_change_the_tables() -> None:
     whole = opensm_reroute(TREE, tables(TREE), TREE.without(cables=["s1-0[5]"]), "minhop")
     assert np.array_equal(np.sort(routes.table, axis=0), np.sort(whole.table, axis=0))
     routes.check(after)
+
+
+def test_a_torus_whose_seed_failed_is_not_predicted(tmp_path: Path) -> None:
+    torus, conf = load("torus:5x5,hosts=1"), tmp_path / "torus-2QoS.conf"
+    conf.write_text(torus_text(torus))
+    seeds = [
+        int(np.flatnonzero(torus.node_guid == int(guid, 16))[0])
+        for guid in re.findall("0x[0-9a-f]+", conf.read_text())[::4]
+    ]
+    engine = f"torus-2QoS:conf={conf}"
+    before = tables(torus, f"{engine};balance=opensm")
+    with pytest.raises(NotApplicable, match="lost its seeds"):
+        opensm_reroute(torus, before, torus.without(switches=seeds), engine)
+    off = np.flatnonzero(np.isin(torus.link_from, seeds[:1]) & (torus.link_kind == 0)) // 2
+    for left in (torus.without(switches=seeds[:1]), torus.without(cables=off.tolist())):
+        assert opensm_reroute(torus, before, left, engine).engine == "torus-2QoS"
+    after = torus.without(cables=[int(np.flatnonzero(torus.link_kind[::2] == 0)[-1])])
+    assert opensm_reroute(torus, before, after, engine).engine == "torus-2QoS"
+    with pytest.raises(InputError, match="qos_level"):
+        opensm_reroute(torus, before, after, "torus-2QoS:qos_level=2")
 
 
 def test_wrong_input_is_refused() -> None:

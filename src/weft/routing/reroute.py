@@ -71,8 +71,8 @@ def opensm_reroute(
     Raises
     ------
     NotApplicable
-        If OpenSM's tables differ from run to run (ftree with cables within a level), or weft's
-        engine cannot route the fabric.
+        If OpenSM's tables differ from run to run (ftree with cables within a level), weft's engine
+        cannot route the fabric, or the seeds of ``torus-2QoS:conf=FILE`` have failed.
     InputError
         If OpenSM has no such engine, or an option is invalid.
 
@@ -127,10 +127,12 @@ def _swept(
         if entry.name == "ftree":
             return ftree_as_opensm(fabric, **bound)
         result = route(fabric, entry.name, **options)
-    except UnsteadyError:
-        raise
+    except InputError as error:
+        if "conf" not in options:
+            raise
+        raise NotApplicable(f"the torus has lost its seeds: {error}") from None
     except NotApplicable as reason:
-        if entry.name in OTHERWISE:
+        if entry.name != "ftree" or isinstance(reason, UnsteadyError):
             raise
         return fall_back(fabric, entry.name, str(reason), lmc=lmc, table=present)
     assert isinstance(result, TableRoutes)

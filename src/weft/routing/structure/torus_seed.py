@@ -57,10 +57,12 @@ def _size_text(conf: TorusConf) -> str:
 
 
 def _present(fabric: Fabric, conf: TorusConf) -> tuple[TorusSeed, dict[str, tuple[int, int]]]:
-    """Return the first seed whose switches all exist, and the rows of its links."""
+    """Return the first seed whose switches all exist with cables, and the rows of its links."""
+    joined = np.diff(fabric.graph.edge_offset) > 0
     row_of = {
         int(fabric.node_guid[node]): int(fabric.graph.node_row[node])
         for node in np.flatnonzero(fabric.node_kind == NodeKind.SWITCH)
+        if joined[fabric.graph.node_row[node]]
     }
     first: InputError | None = None
     for seed in conf.seeds:
