@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.tables import count_lids, set_entries
+from weft.kernels.routing.tables import count_lids, due
 
 #: Kinds of a step away from the destination; an `EARLY` step must not follow a `LATE` one.
 EARLY, LATE, LEVEL = 0, 1, 2
@@ -64,28 +64,16 @@ def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
     - `system`, `row_order`, `targets`, `table`: as in `counted_tables`.
     - `most_hops`: largest number of edges of a path; longer paths are left out.
     """
-    edge_offset, rows = graph.edge_offset, len(graph.edge_offset) - 1
+    rows = len(graph.edge_offset) - 1
     hops, edges = np.empty((2, len(step)), dtype=np.int32)
     least, queue = np.empty((2, rows), dtype=np.int32)
     came, waits = np.empty((2, rows), dtype=np.uint8)
     behind = np.zeros(len(step), dtype=np.int64)
-    edge_of_port = np.full(targets.no_path + 1, -1, dtype=np.int32)
     for turn in range((1 << targets.lmc) + 1):
         for goal in row_order:
-            if set_entries(goal, goal, turn, -1, targets, table) == 0:
-                continue
-            _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
-            for row in range(rows):
-                if least[row] > most_hops:
-                    set_entries(goal, row, turn, targets.no_path, targets, table)
-                    continue
-                if row == goal:
-                    continue
-                count = 0
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    edges[count] = e
-                    count += hops[e] == least[row]
+            if due(goal, turn, targets):
+                _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
                 count_lids(
-                    edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets,
+                    goal, turn, graph, system, least, hops, most_hops, edges, behind, targets,
                     table,
                 )  # fmt: skip

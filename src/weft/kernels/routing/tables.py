@@ -219,70 +219,79 @@ def _counted_edge(edges, count, graph, system, behind, table, line, offset, row)
 
 
 @njit(cache=True)
-def count_lids(edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets, table):
-    """Fill the entries of a row for all destinations of a row `goal` that are due in a turn.
+def count_lids(goal, turn, graph, system, hops, edge_hops, most, edges, behind, targets, table):
+    """Fill the entries of all rows for the destinations of a row `goal` that are due in a turn.
 
     OpenSM first routes to LID offset 0 of all endpoints, then to all switches, which have one LID
-    and are not counted, then to the other LID offsets of endpoints. A present entry for one of the
-    first `count` edges stays; else see `_counted_edge`, and for offset 0 the first edge with the
-    least count is taken.
+    and are not counted, then to the other LID offsets of endpoints. Present entries that start a
+    shortest path stay. Else see `_counted_edge`; for offset 0 it is the first edge with the least
+    count.
 
-    - `edges`, `system`, `behind`: as in `_counted_edge`; `behind` is changed in place.
-    - `edge_of_port`, int32 [all ports and `no_path`]: work space, -1 before and after.
+    - `system`, `behind`: as in `_counted_edge`; `behind` is changed in place.
+    - `hops` [rows], `edge_hops` [edges]: hops to the goal from each row, and by each edge; if there
+      are none by edge, they are those of its head and 1.
+    - `most`: rows with more hops have no path.
+    - `edges`, int32 [edges]: work space.
     - `targets`, `table`: as in `balanced_tables`.
     """
-    num_endpoints, lmc, edge_port = targets.num_endpoints, targets.lmc, graph.edge_port
-    for k in range(count):
-        edge_of_port[edge_port[edges[k]]] = edges[k]
-    # Edges before `start` have more than the least count, which never becomes smaller.
-    start, least = count, np.int64(-1)
-    for t in range(targets.offset[goal], targets.offset[goal + 1]):
-        d = targets.destination[t]
-        if (d < num_endpoints) == (turn == 1):
-            continue
-        lid = (d << lmc) + max(0, turn - 1)
-        edge = edge_of_port[table[lid, row]]
-        if edge < 0 and turn > 1:
-            edge = _counted_edge(
-                edges, count, graph, system, behind, table, d << lmc, turn - 1, row
-            )
-        elif edge < 0:
-            while start < count and behind[edges[start]] > least:
-                start += 1
-            if start == count:
-                least = behind[edges[0]]
-                for k in range(1, count):
-                    least = min(least, behind[edges[k]])
-                start = 0
-                while behind[edges[start]] > least:
-                    start += 1
-            edge = edges[start]
-        table[lid, row] = edge_port[edge]
-        if turn != 1:
-            behind[edge] += 1
-        for copy in range(1, (1 << lmc) if turn == 1 else 0):
-            table[lid + copy, row] = edge_port[edge]
-    for k in range(count):
-        edge_of_port[edge_port[edges[k]]] = -1
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    row_base, slot_edge, destination = graph.row_base, graph.slot_edge, targets.destination
+    lmc, by_edge, offset = targets.lmc, len(edge_hops) > 0, max(0, turn - 1)
+    copies = 1 << lmc if turn == 1 else 1
+    for row in range(len(hops)):
+        count = -1
+        for t in range(targets.offset[goal], targets.offset[goal + 1]):
+            if (destination[t] < targets.num_endpoints) == (turn == 1):
+                continue
+            lid = (destination[t] << lmc) + offset
+            if row == goal or hops[row] > most:
+                port = targets.port[destination[t]] if row == goal else targets.no_path
+                for copy in range(copies):
+                    table[lid + copy, row] = port
+                continue
+            slot = row_base[row] + table[lid, row]
+            edge = slot_edge[slot] if slot < row_base[row + 1] else -1
+            if edge >= 0:
+                onward = edge_hops[edge] if by_edge else hops[edge_row[edge]] + 1
+                if onward != hops[row]:
+                    edge = -1
+            if edge < 0:
+                if count < 0:
+                    count = 0
+                    for e in range(edge_offset[row], edge_offset[row + 1]):
+                        edges[count] = e
+                        onward = edge_hops[e] if by_edge else hops[edge_row[e]] + 1
+                        count += onward == hops[row]
+                    # Edges before `start` have more than the least count, which never decreases.
+                    start, least = count, np.int64(-1)
+                if offset:
+                    edge = _counted_edge(
+                        edges, count, graph, system, behind, table, lid - offset, offset, row
+                    )
+                else:
+                    while start < count and behind[edges[start]] > least:
+                        start += 1
+                    if start == count:
+                        least = behind[edges[0]]
+                        for k in range(1, count):
+                            least = min(least, behind[edges[k]])
+                        start = 0
+                        while behind[edges[start]] > least:
+                            start += 1
+                    edge = edges[start]
+            if turn != 1:
+                behind[edge] += 1
+            for copy in range(copies):
+                table[lid + copy, row] = edge_port[edge]
 
 
 @njit(cache=True)
-def set_entries(goal, row, turn, port, targets, table):
-    """Set the entries of a row for the destinations of a row `goal` that are due in a turn.
-
-    `port`: the port, or -1 for those at which the destinations are attached. For other arguments
-    see `count_lids`. Return the number of these destinations.
-    """
-    count, lmc = 0, targets.lmc
+def due(goal, turn, targets):
+    """Return whether a row has destinations that `count_lids` routes to in a turn."""
     for t in range(targets.offset[goal], targets.offset[goal + 1]):
-        d = targets.destination[t]
-        if (d < targets.num_endpoints) == (turn == 1):
-            continue
-        count += 1
-        first = (d << lmc) + max(0, turn - 1)
-        for lid in range(first, first + ((1 << lmc) if turn == 1 else 1)):
-            table[lid, row] = targets.port[d] if port < 0 else port
-    return count
+        if (targets.destination[t] < targets.num_endpoints) == (turn != 1):
+            return True
+    return False
 
 
 @njit(cache=True)
@@ -298,26 +307,14 @@ def counted_tables(graph, system, row_order, targets, behind, table, search):
     - `table`, uint8 or uint16 [LIDs, rows]: output ports, changed in place. Entries that start a
       shortest path stay.
     """
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    hops, queue, edges = search.hops, search.queue, search.edges
-    edge_of_port = np.full(targets.no_path + 1, -1, dtype=np.int32)
+    hops, edges = search.hops, search.edges
     for turn in range((1 << targets.lmc) + 1):
         for goal in row_order:
-            if set_entries(goal, goal, turn, -1, targets, table) == 0:
-                continue
-            reached = bfs(edge_offset, edge_row, goal, hops, queue)
-            for row in range(len(hops)):
-                if hops[row] == UNREACHED:
-                    set_entries(goal, row, turn, targets.no_path, targets, table)
-            for i in range(1, reached):
-                row = queue[i]
-                count, nearer = 0, hops[row] - 1
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    edges[count] = e
-                    count += hops[edge_row[e]] == nearer
+            if due(goal, turn, targets):
+                bfs(graph.edge_offset, graph.edge_row, goal, hops, search.queue)
                 count_lids(
-                    edges, count, graph, system, behind, edge_of_port, goal, row, turn, targets,
-                    table,
+                    goal, turn, graph, system, hops, edges[:0], UNREACHED - 1, edges, behind,
+                    targets, table,
                 )  # fmt: skip
 
 
