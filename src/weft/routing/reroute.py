@@ -97,8 +97,7 @@ def opensm_reroute(
         options = {**engines.parse(spec)[1], **given, "lmc": routes.lmc}
         present, reached = empty_table(whole, routes.lmc), _reached(whole, sm)
         row = whole.graph.node_row[whole.link_from]
-        seen = _links(whole)[(row >= 0) & reached[row]]
-        if np.isin(seen, _links(before)).all():
+        if _there(before, whole)[(row >= 0) & reached[row]].all():
             attached = np.repeat(whole.graph.destination_row >= 0, 1 << routes.lmc)
             present[attached] = kept.table[attached]
         result = _swept(_with_lids(whole, before.whole, routes.lmc), present, entry, options)
@@ -144,13 +143,21 @@ def _swept(
     return result
 
 
-def _links(fabric: Fabric) -> NDArray[np.void]:
-    """Return both ends of each link, by node GUID and port, as records that can be compared."""
-    ends = [
-        fabric.node_guid[fabric.link_from], fabric.link_from_port.astype(np.uint64),
-        fabric.node_guid[fabric.link_to], fabric.link_to_port.astype(np.uint64),
-    ]  # fmt: skip
-    return np.ascontiguousarray(np.stack(ends, axis=1)).view("V32").reshape(-1)
+def _there(before: Fabric, after: Fabric) -> NDArray[np.bool_]:
+    """Return whether each link of a fabric is also there in another one, bool [links]."""
+    if not before.num_links:
+        return np.zeros(after.num_links, dtype=np.bool_)
+    here, there = common(after.node_guid, before.node_guid)
+    node = np.full(after.num_nodes, -1, dtype=np.int64)
+    node[here] = there
+    tail, port = node[after.link_from], after.link_from_port.astype(np.int64)
+    known = (tail >= 0) & (port <= before.num_ports[tail])
+    link = before.port_link[np.where(known, before.port_offset[tail] + port - 1, 0)]
+    to = before.link_to[link] == node[after.link_to]
+    same: NDArray[np.bool_] = (
+        known & (link >= 0) & to & (before.link_to_port[link] == after.link_to_port)
+    )
+    return same
 
 
 def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:

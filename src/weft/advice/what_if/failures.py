@@ -190,6 +190,13 @@ class _Known:
             return opensm_reroute(self.with_lids, self.routes, failed, self.reroute)
         return self.routes.on(self.fabric, failed)
 
+    def figures(self, remains: Remains, after: TableRoutes) -> dict[str, Any]:
+        """Return the figures of tables that have the numbers of the fabric before."""
+        assert isinstance(self.routes, TableRoutes)
+        before, tally = self.whole
+        tally = tally.after(before, remains, self.routes.table, after.table)
+        return table_figures(remains, after.table, tally, self.traffic)
+
     @cached_property
     def whole(self) -> tuple[Remains, Tally]:
         """The fabric before, and the tally of the present tables."""
@@ -221,18 +228,18 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
         "hosts_cut": int(cut.sum()),
         **dict.fromkeys(_FIGURES),
     }
-    if isinstance(routes, TableRoutes) and not known.reroute and fast(routes):
-        before, tally = known.whole
-        tally = tally.after(before, remains, routes.table)
-        found = table_figures(remains, routes.table, tally, known.traffic)
-        return row | found | {"routed_by": routes.engine}
+    numbered = isinstance(routes, TableRoutes) and fast(routes)
+    if isinstance(routes, TableRoutes) and numbered and not known.reroute:
+        return row | known.figures(remains, routes) | {"routed_by": routes.engine}
     failed = failure.of(fabric)
     try:
         after = known.routes_on(failed)
     except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
         return row | {"refusal": str(reason)}
     row["routed_by"] = after.engine
-    if isinstance(after, TableRoutes) and fast(after):
-        left = Remains(failed)
-        return row | table_figures(left, after.table, Tally.of(left, after.table), known.traffic)
-    return row | figures(failed, after, known.traffic)
+    if not (isinstance(after, TableRoutes) and fast(after)):
+        return row | figures(failed, after, known.traffic)
+    if numbered and failed.num_destinations == fabric.num_destinations:
+        return row | known.figures(remains, after)
+    remains = Remains(failed)
+    return row | table_figures(remains, after.table, Tally.of(remains, after.table), known.traffic)

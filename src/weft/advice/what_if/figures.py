@@ -24,6 +24,12 @@ from weft.sim.static.all_to_all import loads_between_machines, within_machines
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import inner_links, relative_loads
 
+#: Forwarding tables, as of `TableRoutes`.
+Ports = NDArray[np.unsignedinteger[Any]]
+
+#: Bisections whose loads are counted at a time.
+_AT_ONCE = 8
+
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
@@ -37,6 +43,8 @@ class Traffic:
     #: int32 [samples, flows]: sending and receiving hosts of each bisection.
     sources: NDArray[np.int32]
     destinations: NDArray[np.int32]
+    #: For each `_AT_ONCE` samples, their flows by destination, int32.
+    order: list[NDArray[np.int32]]
     seed: int
 
     @classmethod
@@ -48,7 +56,9 @@ class Traffic:
         states = np.empty((samples, flows), dtype=np.uint64)
         hosts = np.arange(fabric.num_hosts, dtype=np.int32)
         draw_bisections(hosts, seed, 0, sources, destinations, states)
-        return cls(within_machines(fabric), sources, destinations, seed)
+        parts = np.split(destinations, range(_AT_ONCE, samples, _AT_ONCE))
+        order = [np.argsort(part, axis=None, kind="stable").astype(np.int32) for part in parts]
+        return cls(within_machines(fabric), sources, destinations, order, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +179,7 @@ class Tally:
     delivered: int
 
     @classmethod
-    def of(cls, remains: Remains, table: NDArray[np.unsignedinteger[Any]]) -> Tally:
+    def of(cls, remains: Remains, table: Ports) -> Tally:
         """Return the tally of tables on what is left of a fabric."""
         graph = remains.fabric.graph
         loads = np.zeros(len(graph.edge_row), dtype=np.int64)
@@ -178,24 +188,24 @@ class Tally:
         delivered = _add(remains, table, lids, 1, loads, waits)
         return cls(loads, waits, delivered)
 
-    def after(
-        self, before: Remains, remains: Remains, table: NDArray[np.unsignedinteger[Any]]
-    ) -> Tally:
-        """Return the tally of the same tables once more has failed; this one is that of `before`.
+    def after(self, before: Remains, remains: Remains, old: Ports, new: Ports) -> Tally:
+        """Return the tally of tables `new` on what is left; this one is that of `old` before.
 
-        Only the LIDs whose entries lead to what failed are followed again.
+        Only the LIDs with another path are followed again.
         """
         if not np.array_equal(before.endpoints, remains.endpoints):
-            return Tally.of(remains, table)
+            return Tally.of(remains, new)
         graph = remains.fabric.graph
         lost = np.flatnonzero(before.edges & ~remains.edges)
-        used = (table[:, graph.edge_tail[lost]] == graph.edge_port[lost]).any(axis=1)
-        lids = np.flatnonzero(used[: len(before.endpoints)] & before.endpoints).astype(np.int32)
+        moved = (old[:, graph.edge_tail[lost]] == graph.edge_port[lost]).any(axis=1)
+        if new is not old:
+            moved |= (new != old).any(axis=1)
+        lids = np.flatnonzero(moved[: len(before.endpoints)] & before.endpoints).astype(np.int32)
         if 2 * len(lids) > np.count_nonzero(before.endpoints):
-            return Tally.of(remains, table)
+            return Tally.of(remains, new)
         loads, waits = self.loads.copy(), self.waits.copy()
-        less = _add(before, table, lids, -1, loads, waits)
-        more = _add(remains, table, lids, 1, loads, waits)
+        less = _add(before, old, lids, -1, loads, waits)
+        more = _add(remains, new, lids, 1, loads, waits)
         return Tally(loads, waits, self.delivered - less + more)
 
     def credit_loops(self, fabric: Fabric) -> int:
@@ -208,7 +218,7 @@ class Tally:
 
 def _add(
     remains: Remains,
-    table: NDArray[np.unsignedinteger[Any]],
+    table: Ports,
     lids: NDArray[np.int32],
     sign: int,
     loads: NDArray[np.int64],
@@ -229,29 +239,35 @@ def fast(routes: Routes) -> bool:
     return isinstance(routes, TableRoutes) and routes.lmc == 0 and routes.num_vls == 1
 
 
-def table_figures(
-    remains: Remains, table: NDArray[np.unsignedinteger[Any]], tally: Tally, traffic: Traffic
-) -> dict[str, Any]:
+def table_figures(remains: Remains, table: Ports, tally: Tally, traffic: Traffic) -> dict[str, Any]:
     """Return the figures of tables on what is left of a fabric, as `figures` does; see `fast`."""
     fabric, graph, endpoint = remains.fabric, remains.fabric.graph, remains.host_endpoint
     arguments = table, graph.parts, remains.slot_edge
-    inside = np.zeros_like(tally.loads)
+    inside = np.zeros(len(tally.loads), dtype=np.int32)
     add_paths(*arguments, *(endpoint[hosts] for hosts in traffic.inside), inside)
     cost = remains.host_rate_gbps / fabric.link_rate_gbps
     load = ((tally.loads - inside) * cost[graph.edge_link])[remains.edges]
-    shares = np.empty(len(traffic.sources))
     links = graph.destination_link[: fabric.num_host_endpoints]
     host_cost = np.where(links >= 0, cost[links], 0.0)
-    table_shares(
-        *arguments, endpoint[traffic.sources], endpoint[traffic.destinations], host_cost,
-        cost[graph.edge_link], shares,
-    )  # fmt: skip
+    means = np.empty(len(traffic.sources))
+    for first in range(0, len(means), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        sources, destinations = traffic.sources[part], traffic.destinations[part]
+        loads = np.empty(len(sources) * len(graph.edge_row), dtype=np.int32)
+        shares = np.empty(sources.shape)
+        table_shares(
+            *arguments, endpoint[sources], endpoint[destinations],
+            traffic.order[first // _AT_ONCE], host_cost,
+            cost[graph.edge_link], loads, shares,
+        )  # fmt: skip
+        # One share after the other is added, as `mean_shares` does.
+        means[part] = np.cumsum(shares, axis=1)[:, -1] / sources.shape[1]
     return {
         "unrouted": fabric.num_hosts * (fabric.num_hosts - 1) - tally.delivered,
         "deadlock": tally.credit_loops(fabric),
         "max_load": float(load.max()) if len(load) else None,
         "p99_load": float(np.percentile(load, 99)) if len(load) else None,
-        "ebb": float(shares.mean()) if len(shares) else None,
+        "ebb": float(means.mean()) if len(means) else None,
     }
 
 

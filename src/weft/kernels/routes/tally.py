@@ -101,46 +101,48 @@ def tally_tables(
 
 @njit(cache=True)
 def table_shares(
-    table, graph, slot_edge, sources, destinations, host_cost, edge_cost, means
-):  # fmt: skip
-    """Fill the mean share of the injection rate that flows get, as `mean_shares` does.
+    table, graph, slot_edge, sources, destinations, order, host_cost, edge_cost, loads, shares
+):
+    """Fill the share of the injection rate that each flow gets, as `mean_shares` does.
 
     - `table`, `slot_edge`: as in `tally_tables`.
     - `sources`, `destinations`, int32 [samples, flows]: endpoints; -1 for a host without a cable.
       No endpoint sends or receives two flows of a sample.
+    - `order`, int32 [samples * flows]: indices of the flows, sorted by destination, so that the
+      entries of one LID stay in the L1 cache.
     - `host_cost`, float64 [endpoints]: injection rate over the rate of the endpoint's cable; 0 for
       an endpoint that forwards.
     - `edge_cost`, float64 [edges]: injection rate over the rate of the edge.
-    - `means`, float64 [samples]: filled with the mean of each sample, 0 to 1.
+    - `loads`, int32 [samples * edges]: work space, filled with the flows on each edge.
+    - `shares`, float64 [samples, flows]: filled with the shares, 0 for flows that do not arrive.
     """
-    flows = sources.shape[1]
-    loads = np.zeros(len(graph.edge_row), dtype=np.int64)
-    arrived = np.empty(flows, dtype=np.bool_)
-    for sample in range(len(means)):
-        for f in range(flows):
+    loads[:] = 0
+    edges, flows = len(graph.edge_row), sources.shape[1]
+    for k in order:
+        sample, f = k // flows, k % flows
+        source, target = sources[sample, f], destinations[sample, f]
+        shares[sample, f] = 0.0
+        if source >= 0 and target >= 0:
+            shares[sample, f] = _add_path(
+                table[target], graph, slot_edge, source, target, loads, sample * edges
+            )
+    for k in order:
+        sample, f = k // flows, k % flows
+        if shares[sample, f] > 0:
             source, target = sources[sample, f], destinations[sample, f]
-            arrived[f] = False
-            if source >= 0 and target >= 0:
-                arrived[f] = _add_path(table[target], graph, slot_edge, source, target, loads)
-        total = 0.0
-        for f in range(flows):
-            if arrived[f]:
-                source, target = sources[sample, f], destinations[sample, f]
-                worst = max(host_cost[source], host_cost[target])
-                row, goal = graph.destination_row[source], graph.destination_row[target]
-                line = table[target]
-                while row != goal:
-                    edge = slot_edge[graph.row_base[row] + line[row]]
-                    worst = max(worst, loads[edge] * edge_cost[edge])
-                    row = graph.edge_row[edge]
-                total += 1.0 / worst
-        means[sample] = total / flows
-        loads[:] = 0
+            worst = max(host_cost[source], host_cost[target])
+            row, goal = graph.destination_row[source], graph.destination_row[target]
+            line = table[target]
+            while row != goal:
+                edge = slot_edge[graph.row_base[row] + line[row]]
+                worst = max(worst, loads[sample * edges + edge] * edge_cost[edge])
+                row = graph.edge_row[edge]
+            shares[sample, f] = 1.0 / worst
 
 
 @njit(cache=True)
 def add_paths(table, graph, slot_edge, sources, destinations, loads):
-    """Add 1 to the loads, int64 [edges], for each flow between endpoints that arrives.
+    """Add 1 to the loads, int32 [edges], for each flow between endpoints that arrives.
 
     Arguments are as in `table_shares`, with one dimension. Returns the number of flows that arrive.
     """
@@ -148,12 +150,12 @@ def add_paths(table, graph, slot_edge, sources, destinations, loads):
     for f in range(len(sources)):
         source, target = sources[f], destinations[f]
         if source >= 0 and target >= 0:
-            delivered += _add_path(table[target], graph, slot_edge, source, target, loads)
+            delivered += _add_path(table[target], graph, slot_edge, source, target, loads, 0)
     return delivered
 
 
 @njit(cache=True)
-def _add_path(line, graph, slot_edge, source, target, loads):
+def _add_path(line, graph, slot_edge, source, target, loads, base):
     """Add 1 to the loads of the path between two endpoints; return whether it arrives."""
     row_base, edge_row = graph.row_base, graph.edge_row
     goal, last = graph.destination_row[target], graph.destination_link[target]
@@ -166,7 +168,7 @@ def _add_path(line, graph, slot_edge, source, target, loads):
         edge = slot_edge[slot] if slot < row_base[row + 1] else -1
         if edge < 0 or hops == limit:
             break
-        loads[edge] += 1
+        loads[base + edge] += 1
         hops += 1
         row = edge_row[edge]
     if (
@@ -180,6 +182,6 @@ def _add_path(line, graph, slot_edge, source, target, loads):
     row = graph.destination_row[source]
     for _ in range(hops):
         edge = slot_edge[row_base[row] + line[row]]
-        loads[edge] -= 1
+        loads[base + edge] -= 1
         row = edge_row[edge]
     return False

@@ -52,9 +52,11 @@ def missing_paths(
     graph = fabric.graph
     leaves = sending_rows(fabric)
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
+    missing = (table[hosts << lmc] == np.iinfo(table.dtype).max).take(leaves, axis=1)
+    if not missing.any():
+        return 0, ""
     label = fabric.graph.components
     connected = label[graph.destination_row[hosts]][:, None] == label[leaves]
-    missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
     gaps = np.argwhere(missing & connected)
     if not len(gaps):
         return 0, ""
