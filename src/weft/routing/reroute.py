@@ -147,7 +147,7 @@ def _there(before: Fabric, after: Fabric) -> NDArray[np.bool_]:
     """Return whether each link of a fabric is also there in another one, bool [links]."""
     if not before.num_links:
         return np.zeros(after.num_links, dtype=np.bool_)
-    here, there = common(after.node_guid, before.node_guid)
+    here, there = _common(after.node_guid, before.node_guid)
     node = np.full(after.num_nodes, -1, dtype=np.int64)
     node[here] = there
     tail, port = node[after.link_from], after.link_from_port.astype(np.int64)

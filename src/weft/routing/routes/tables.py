@@ -87,10 +87,15 @@ class TableRoutes(Routes):
         dtype = new.graph.port_dtype
         table = np.full((len(lid), len(row)), np.iinfo(dtype).max, dtype=dtype)
         lids, rows = np.flatnonzero(lid >= 0), np.flatnonzero(row >= 0)
-        part = self.table[lid[lids]][:, row[rows]]
+        part = self.table[lid[lids]]
+        if not np.array_equal(row[rows], np.arange(part.shape[1])):
+            part = part[:, row[rows]]
         if dtype != part.dtype:
             part = np.where(part == self.no_path, np.iinfo(dtype).max, part)
-        table[np.ix_(lids, rows)] = part
+        if len(rows) == len(row):
+            table[lids] = part
+        else:
+            table[np.ix_(lids, rows)] = part
         sl = self.sl
         if sl.ndim:
             sl = np.where(lid >= 0, sl[..., lid], 0).astype(np.uint8)
