@@ -9,7 +9,7 @@ import polars as pl
 
 import weft
 from tests.reference.attribution import Mixes
-from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
+from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
 from weft.counters.rates import Rates
 from weft.routing.routes import VirtualLanes
 from weft.sim.static.loads import inner_links, link_loads
@@ -123,7 +123,7 @@ def outcome(number: int) -> Outcome:
     by_lane = (wire[end] - wire[begin]) * 8 / span
     loads = by_lane.sum(axis=1)
     hot = int(np.argmax(np.where(inner_links(fabric), loads / fabric.link_rate_gbps, 0)))
-    groups = [Group(f"job{index}", hosts[index]) for index in range(jobs)]
+    groups = {f"job{index}": hosts[index] for index in range(jobs)}
     found = attribute(Rates.of_links(fabric, loads), routes, groups, hot)
     true = np.zeros(jobs + 1)
     true[: by_lane.shape[1]] = by_lane[hot, : jobs + 1]

@@ -11,7 +11,7 @@ from tests.reference.attribution import Mixes
 
 import weft
 from weft.advice.watch import attribution
-from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
+from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
 from weft.core.errors import InputError, NotApplicable
 from weft.counters.rates import Rates
 from weft.sim.static.loads import inner_links, link_loads
@@ -35,7 +35,7 @@ def small(*flows, jobs=((0, 2), (1, 3)), change=None) -> tuple[Attribution, floa
     link = int(np.flatnonzero(inner_links(fabric) & (fabric.link_from == leaf))[0])
     if change:
         change(fabric, loads, link)
-    groups = [Group(name, np.array(hosts)) for name, hosts in zip("AB", jobs, strict=False)]
+    groups = dict(zip("AB", jobs, strict=False))
     return attribute(Rates.of_links(fabric, loads), routes, groups, link), loads[link]
 
 
@@ -96,7 +96,7 @@ def test_a_link_without_traffic_has_no_first() -> None:
 
 def test_ends_of_cables_that_differ_widen_intervals() -> None:
     fabric, routes, jobs, loads, links = random_case("minhop", 0)
-    groups = [Group(str(number), job) for number, job in enumerate(jobs)]
+    groups = {str(number): job for number, job in enumerate(jobs)}
     rates = Rates.of_links(fabric, loads)
     late = replace(rates, frame=rates.frame.with_columns(pl.col("rcv_gbps") * 1.01))
     exact, wide = (attribute(each, routes, groups, links) for each in (rates, late))
@@ -110,7 +110,7 @@ def test_ends_of_cables_that_differ_widen_intervals() -> None:
 def test_an_idle_fabric_has_no_traffic() -> None:
     fabric = weft.fabric(SMALL)
     rates = Rates.of_links(fabric, np.zeros(fabric.num_links))
-    found = attribute(rates, weft.route(fabric, "minhop"), [Group("A", np.array([0, 2]))], [0, 9])
+    found = attribute(rates, weft.route(fabric, "minhop"), {"A": [0, 2]}, [0, 9])
     assert [str(each) for each in found.verdicts] == ["no traffic"] * 2
     assert not len(found.pair_gbps.gbps)
 
@@ -120,21 +120,20 @@ def test_what_does_not_fit_is_refused() -> None:
     routes = weft.route(fabric, "minhop")
     rates = Rates.of_links(fabric, np.full(fabric.num_links, np.nan))
     with pytest.raises(InputError, match="has no rate to explain"):
-        attribute(rates, routes, [], [0])
-    for names in ("AA", [NO_JOB]):
-        with pytest.raises(InputError, match="different names"):
-            attribute(rates, routes, [Group(name, np.array([0])) for name in names], [])
+        attribute(rates, routes, {}, [0])
+    with pytest.raises(InputError, match="must not be called 'no job'"):
+        attribute(rates, routes, {NO_JOB: [0]}, [])
     with pytest.raises(InputError, match="hosts of A"):
-        attribute(rates, routes, [Group("A", np.array([9]))], [])
+        attribute(rates, routes, {"A": [9]}, [])
     with pytest.raises(InputError, match="another fabric"):
-        attribute(rates, weft.route(weft.fabric("xgft:2;2,4;1,1"), "minhop"), [], [0])
+        attribute(rates, weft.route(weft.fabric("xgft:2;2,4;1,1"), "minhop"), {}, [0])
 
 
 def test_routes_via_intermediates_are_not_applicable() -> None:
     fabric = weft.fabric("dragonfly:p=1,a=2,h=1")
     with pytest.raises(NotApplicable, match="intermediates"):
         attribute(
-            Rates.of_links(fabric, np.ones(fabric.num_links)), weft.route(fabric, "ugal"), [], [0]
+            Rates.of_links(fabric, np.ones(fabric.num_links)), weft.route(fabric, "ugal"), {}, [0]
         )
 
 
@@ -142,7 +141,7 @@ def test_a_known_pattern_leaves_only_its_scale_unknown() -> None:
     fabric = weft.fabric("xgft:2;4,2;1,1")
     routes = weft.route(fabric, "minhop")
     # Hosts 0 to 3 are below one leaf. More of A and less of B between leaves: the same loads.
-    jobs = [Group("A", np.array([0, 1, 4, 5])), Group("B", np.array([2, 3, 6, 7]))]
+    jobs = {"A": [0, 1, 4, 5], "B": [2, 3, 6, 7]}
     flows = [(0, 4, 2.0), (4, 1, 2.0), (0, 1, 1.0), (5, 4, 4.0), (2, 6, 3.0), (7, 3, 1.0)]
     loads = loads_of(fabric, routes, *flows)
     link = int(fabric.graph.edge_link[0])
@@ -162,7 +161,7 @@ def test_tables_that_are_not_those_of_the_traffic_explain_less() -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     routes = weft.route(fabric, "dmodk")
     loads = loads_of(fabric, weft.route(fabric, "ecmp"), (0, 2, 5.0))
-    jobs = [Group("A", np.array([0, 2]))]
+    jobs = {"A": [0, 2]}
     up = np.flatnonzero(inner_links(fabric) & (loads > 0) & (fabric.level[fabric.link_from] == 1))
     found = attribute(Rates.of_links(fabric, loads), routes, jobs, up)
     # The tables use one of both links, with twice what it carries.
@@ -174,7 +173,7 @@ def test_tables_that_are_not_those_of_the_traffic_explain_less() -> None:
 
 def check(fabric, routes, jobs, loads, links, slack=0.02) -> tuple[np.ndarray, np.ndarray]:
     """Compare with the bounds over all pairs of hosts; return how much wider intervals are."""
-    groups = [Group(str(number), job) for number, job in enumerate(jobs)]
+    groups = {str(number): job for number, job in enumerate(jobs)}
     found = attribute(Rates.of_links(fabric, loads), routes, groups, links)
     mixes = Mixes(fabric, routes, jobs, loads)
     low, high = (np.array(each) for each in zip(*map(mixes.bounds, links), strict=True))

@@ -33,15 +33,6 @@ _MOST_UNKNOWN = 20_000
 Pattern = tuple[ArrayLike, ArrayLike, ArrayLike]
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Hosts of a running job; a host may be in several groups."""
-
-    name: str
-    #: int64: host numbers.
-    hosts: NDArray[np.int64]
-
-
 class PairRates(NamedTuple):
     """Estimated rates of pairs of hosts."""
 
@@ -55,7 +46,7 @@ class PairRates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LinkVerdict:
     """Who loads a link most: the only one that may, if there is only one."""
 
     #: Names of the groups that may, or `NO_JOB`, by falling estimate; none on an idle link.
@@ -95,7 +86,7 @@ class Attribution:
     unexplained_low_gbps: NDArray[np.float64]
     unexplained_high_gbps: NDArray[np.float64]
     #: One of each asked link.
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LinkVerdict, ...]
     #: For each asked link and group, int64: hosts of the group whose traffic can be on the link.
     hosts: tuple[tuple[NDArray[np.int64], ...], ...]
     pair_gbps: PairRates
@@ -104,7 +95,7 @@ class Attribution:
 def attribute(
     rates: Rates,
     routes: Routes,
-    groups: Sequence[Group],
+    groups: Mapping[str, ArrayLike],
     links: ArrayLike,
     *,
     patterns: Mapping[str, Pattern] | None = None,
@@ -120,8 +111,8 @@ def attribute(
     routes
         The present routes of the fabric.
     groups
-        Hosts of running jobs. Those of a group exchange data with one another and with hosts of no
-        group.
+        Host numbers of each running job, by its name; a host may be in several groups. Hosts of a
+        group exchange data with one another and with hosts of no group.
     links
         Numbers of the links to explain.
     patterns
@@ -131,14 +122,19 @@ def attribute(
     Raises
     ------
     InputError
-        If two groups have one name, a host or link does not exist, an asked link has no rate, a
-        pattern is of no group, or the routes belong to another fabric.
+        If a host or link does not exist, an asked link has no rate, a pattern is of no group, a
+        group is called "no job", or the routes belong to another fabric.
     NotApplicable
         If packets are sent via intermediates.
     """
     fabric, measured = rates.fabric, rates.link_gbps
     routes.check(fabric)
-    names, hosts = _checked(fabric, groups, patterns or {})
+    names = tuple(groups)
+    for name in {NO_JOB}.intersection(names):
+        raise InputError(f"a job must not be called {name!r}")
+    for name in (patterns or {}).keys() - groups.keys():
+        raise InputError(f"there is a pattern of {name!r}, which is no job")
+    hosts = [fabric.host_numbers(each, f"hosts of {name}") for name, each in groups.items()]
     asked = whole_numbers(np.atleast_1d(links), "links", low=0, high=fabric.num_links - 1)
     for link in asked[np.isnan(measured[asked])]:
         raise InputError(f"{fabric.link_name(int(link))} has no rate to explain")
@@ -156,18 +152,6 @@ def attribute(
         tuple(share.verdict((*names, NO_JOB)) for share in shares),
         tuple(share.hosts(fabric, hosts) for share in shares), _host_pairs(fabric, fit),
     )  # fmt: skip
-
-
-def _checked(
-    fabric: Fabric, groups: Sequence[Group], patterns: Mapping[str, Pattern]
-) -> tuple[tuple[str, ...], list[NDArray[np.int64]]]:
-    """Return names and hosts of the groups."""
-    names = tuple(group.name for group in groups)
-    if len({*names, NO_JOB}) <= len(names):
-        raise InputError(f"jobs must have different names, none of them {NO_JOB!r}")
-    for name in patterns.keys() - set(names):
-        raise InputError(f"there is a pattern of {name!r}, which is no job")
-    return names, [fabric.host_numbers(each.hosts, f"hosts of {each.name}") for each in groups]
 
 
 @dataclass(frozen=True)
@@ -373,15 +357,15 @@ class _Share:
         found = milp(cost, constraints=self.fits, bounds=Bounds(0, self.most))
         return float(found.fun) if found.x is not None else -np.inf
 
-    def verdict(self, names: Sequence[str]) -> Verdict:
+    def verdict(self, names: Sequence[str]) -> LinkVerdict:
         """Return who has the largest share in some rates that fit."""
         if not self.gbps:
-            return Verdict(())
+            return LinkVerdict(())
         order = np.argsort(-self.estimate, kind="stable")
         likely = [int(each) for each in order if self.high[each] >= self.low.max()]
         if len(likely) > 1:
             likely = [each for each in likely if self._can_be_first(each)]
-        return Verdict(tuple(names[each] for each in likely))
+        return LinkVerdict(tuple(names[each] for each in likely))
 
     def _can_be_first(self, one: int) -> bool:
         """Return whether a share can be as large as every other.
