@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.watch.attribution import NO_JOB, Attribution, Group, attribute
+from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
 from weft.advice.watch.growing import growing
 from weft.advice.watch.relief import Relief, ReliefCase, relief_table, reliefs
 from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
@@ -276,7 +276,7 @@ def watch(
     measured, waits = rates.link_gbps, rates.link_wait_share
     hot = _hottest(rates, top, by)
     groups = jobs or {"all hosts": np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int64)}
-    told = attribute(rates, routes, [Group(*each) for each in groups.items()], hot)
+    told = attribute(rates, routes, groups, hot)
     pairs = told.pair_gbps
     fitted = PairTraffic(pairs.sources, pairs.destinations, pairs.gbps)
     expected, left = expected_traffic(
