@@ -19,8 +19,9 @@ from weft.routing import route
 from weft.routing.routes import TableRoutes
 from weft.routing.routes.mixed_tables import MixedTables
 from weft.routing.validation.deadlock import credit_loops
+from weft.routing.validation.replacement import loading_steps
 from weft.subnet.live.daemon import Daemon
-from weft.subnet.live.manager import Manager, _moved, _steps
+from weft.subnet.live.manager import Manager
 from weft.subnet.live.sweep_log import START, SweepLog
 
 FABRIC = load("ring:3")
@@ -156,9 +157,9 @@ def test_tables_between_which_packets_can_deadlock_on_the_way_are_refused() -> N
     before, after = (route(fabric, f"updn:roots={root}") for root in ("s0.0", "s2.2"))
     assert isinstance(before, TableRoutes)
     assert isinstance(after, TableRoutes)
-    assert [step is after for step in _steps(fabric, after, after)] == [True]
+    assert [step is after for step in loading_steps(fabric, after, after)] == [True]
     with pytest.raises(NotApplicable, match=r"packets can deadlock, for example s\d"):
-        _steps(fabric, before, after)
+        loading_steps(fabric, before, after)
 
 
 def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> None:
@@ -175,7 +176,7 @@ def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> Non
         table[0, 4 + spine] = 1
         ends.append(replace(routes, table=table))
     before, after = ends
-    first, last, new = _steps(fabric, before, after)
+    first, last, new = loading_steps(fabric, before, after)
     assert new is after
     for step, others in ((first, before), (last, after)):
         np.testing.assert_array_equal(step.table[0, leaves], others.table[0, leaves])
@@ -183,7 +184,7 @@ def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> Non
     # If packets are lost anyway, the new tables are loaded at once.
     broken = before.table.copy()
     broken[9, 0] = routes.no_path
-    assert _steps(fabric, replace(before, table=broken), after) == [after]
+    assert loading_steps(fabric, replace(before, table=broken), after) == [after]
 
 
 def test_there_is_a_way_around_faults_of_a_tree_and_back() -> None:
@@ -197,8 +198,8 @@ def test_there_is_a_way_around_faults_of_a_tree_and_back() -> None:
             after = route(fabric, "updn") if fabric is not whole else routes
             assert isinstance(before, TableRoutes)
             assert isinstance(after, TableRoutes)
-            moved = _moved(before, held, fabric)
-            way = [moved, *_steps(fabric, moved, after)]
+            moved = before.on(held, fabric)
+            way = [moved, *loading_steps(fabric, moved, after)]
             for one, other in pairwise(way):
                 assert not credit_loops(fabric, MixedTables.of(one, other))[0]
             assert way[-1] is after

@@ -21,7 +21,7 @@ from weft.routing.engines.dor import dor_as_opensm
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
 from weft.routing.opensm.lids import known_lids
-from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.ports import common, port_guids
 from weft.routing.routes import TableRoutes
 
 #: Engines that keep present entries, or whose fallback does, and what routes as they do.
@@ -147,7 +147,7 @@ def _there(before: Fabric, after: Fabric) -> NDArray[np.bool_]:
     """Return whether each link of a fabric is also there in another one, bool [links]."""
     if not before.num_links:
         return np.zeros(after.num_links, dtype=np.bool_)
-    here, there = _common(after.node_guid, before.node_guid)
+    here, there = common(after.node_guid, before.node_guid)
     node = np.full(after.num_nodes, -1, dtype=np.int64)
     node[here] = there
     tail, port = node[after.link_from], after.link_from_port.astype(np.int64)
@@ -163,18 +163,10 @@ def _there(before: Fabric, after: Fabric) -> NDArray[np.bool_]:
 def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:
     """Return the fabric with the LIDs that its ports had before; new ports have none."""
     lids = known_lids(before, lmc)
-    here, there = _common(port_guids(after), port_guids(before))
+    here, there = common(port_guids(after), port_guids(before))
     base, masks = np.zeros_like(after.lid), np.zeros_like(after.lmc)
     base[here], masks[here] = lids.base[there], lids.lmc[there]
     return replace(after, lid=base, lmc=masks)
-
-
-def _common(
-    one: NDArray[np.uint64], other: NDArray[np.uint64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of the GUIDs that both arrays have, in each."""
-    _, first, second = np.intersect1d(one, other, assume_unique=True, return_indices=True)
-    return first, second
 
 
 def _reached(fabric: Fabric, sm: str | int | None) -> NDArray[np.bool_]:

@@ -36,6 +36,14 @@ def port_guids(fabric: Fabric) -> NDArray[np.uint64]:
     return guid
 
 
+def common(
+    one: NDArray[np.uint64], other: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of the GUIDs that both arrays have, in each."""
+    _, first, second = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    return first, second
+
+
 def by_port_guid(fabric: Fabric) -> dict[int, int]:
     """Return the destination of each port GUID."""
     destinations: dict[int, int] = {}

@@ -20,9 +20,8 @@ from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import DiscoveredSubnet, read_seen
 from weft.routing.opensm.lfts import lft_bytes, read_lfts
 from weft.routing.opensm.lids import Lids, read_guid2lid
-from weft.routing.opensm.moved import common, moved
 from weft.routing.opensm.osm_log import Sweep, is_foreign, last_error, sweeps
-from weft.routing.opensm.ports import destination_name, port_guids, refuse_forwarding_hosts
+from weft.routing.opensm.ports import common, destination_name, port_guids, refuse_forwarding_hosts
 from weft.routing.opensm.tables_folder import DUMP, SUBNET
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.routes.tables import distinct_lids
@@ -178,7 +177,7 @@ class Manager:
         if self._loaded is None:
             return True
         view, programmed = self._look(), self._tables()
-        wanted = moved(self._loaded[1], self._loaded[0], view.fabric)
+        wanted = self._loaded[1].on(self._loaded[0], view.fabric)
         return not len(differences(view.fabric, view.lids, wanted, programmed))
 
     def _look(self) -> _View:
@@ -217,7 +216,7 @@ class Manager:
 
             self._held = view.fabric, _once_written(read)
         fabric, tables = self._held
-        return moved(tables, fabric, view.fabric)
+        return tables.on(fabric, view.fabric)
 
     # -- sweeps ------------------------------------------------------------------------------
 
@@ -344,7 +343,7 @@ class Manager:
             )
         if view.unknown:
             raise InputError(unknown_cables(self.fabric, view.unknown))
-        tables = moved(routes, fabric, view.fabric)
+        tables = routes.on(fabric, view.fabric)
         if not validate(view.fabric, *distinct_lids(tables)).ok_where_connected:
             judged = validate(view.fabric, tables)
             raise NotApplicable(
@@ -384,7 +383,7 @@ class Manager:
         base[new[both]] = view.lids.base[old[both]]
         lids = Lids(base, now.lids.lmc)
         spans = read_guid2lid(self.files.guid2lid)
-        given = moved(tables, view.fabric, now.fabric)
+        given = tables.on(view.fabric, now.fabric)
         dump = self.files.dumps / DUMP
         found = _once_written(
             lambda: verify_tables(now.fabric, now.seen, spans, dump, sweep, lids, given)

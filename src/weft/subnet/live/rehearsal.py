@@ -24,7 +24,6 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import read_guid2lid
-from weft.routing.opensm.moved import moved
 from weft.routing.opensm.osm_log import NEED_QOS
 from weft.routing.opensm.ports import port_guids
 from weft.routing.opensm.tables_folder import GUID2LID, read_tables
@@ -288,7 +287,7 @@ class _Trial:
         self._read(fabric)
         lids = lids_of(whole, read_guid2lid(subnet.folder / GUID2LID))
         changed = differences(whole, lids, earlier, self.held)
-        one, other = (moved(each, whole, fabric) for each in (earlier, self.held))
+        one, other = (each.on(whole, fabric) for each in (earlier, self.held))
         loops: list[CreditLoop] = []
         lost = 0
         if len(changed):
@@ -329,7 +328,7 @@ class _Trial:
         subnet = self.subnet
         if engine is None:
             whole, fabric = subnet.initial_fabric, subnet.fabric
-            ends = (moved(each, whole, fabric) for each in (self.held, first))
+            ends = (each.on(whole, fabric) for each in (self.held, first))
             steps = Replacement(fabric, *ends).steps
             for number, step in enumerate(steps, 1):
                 of = f", step {number} of {len(steps)}" if len(steps) > 1 else ""
@@ -346,7 +345,7 @@ def _laid_over(
     lines = np.repeat(there, 1 << tables.lmc)[:, None]
     own = np.zeros(tables.table.shape[1], dtype=np.bool_)
     own[rows] = True
-    table = np.where(lines & own, moved(part, fabric, whole).table, tables.table)
+    table = np.where(lines & own, part.on(fabric, whole).table, tables.table)
     return replace(tables, table=table)
 
 

@@ -22,7 +22,6 @@ from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
-from weft.routing.opensm.moved import moved
 from weft.routing.opensm.osm_log import ENGINES, complaints
 from weft.routing.opensm.tables_folder import GUID2LID, OpensmTables, read_tables
 from weft.routing.routes import Routes, TableRoutes
@@ -388,7 +387,7 @@ class Subnet(Running):
         lids = predict_lids(fabric, lmc=self._lmc, sm=self._own, cache=cache)
         tables, _ = tables_for(fabric, routes, lids=lids)
         assert isinstance(routes, TableRoutes)  # tables_for refuses other routes
-        return tables, moved(routes, fabric, self.fabric)
+        return tables, routes.on(fabric, self.fabric)
 
     def restart(self, engine: str, routes: TableRoutes | None = None) -> None:
         """End OpenSM, start it with another engine or other routes, and wait for its sweep.
