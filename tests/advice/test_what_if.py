@@ -10,11 +10,13 @@ from tests.fabrics.test_additions import clos
 import weft
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.what_if.evaluate import SWEEP, InPlace, WhatIf, harm, what_if
+from weft.advice.what_if.page import what_if_page
 from weft.advice.what_if.scenario import EACH, Scenario
 from weft.advice.what_if.singles import harm as worst
 from weft.advice.what_if.singles import singles
 from weft.advice.what_if.words import sentences, singles_sentences
 from weft.core.errors import InputError
+from weft.report.comparison_page import render
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
 
@@ -163,7 +165,7 @@ def test_each_part_fails_by_itself_worst_first() -> None:
     # Other engines are tried only where they can help, and only for the worst.
     assert found.engines["failed"].to_list() == [row["failed"] for row in rows[4:9]]
     told = singles_sentences(found)
-    assert told[0].startswith("Of 22 failures of a single switch and cable, 4 cut hosts off, at ")
+    assert told[0].startswith("Of 22 failures of a single switch or cable, 4 cut hosts off, at ")
     assert told[1].startswith(
         f"Of those that cut off none, the worst is {rows[4]['failed']}: until"
     )
@@ -181,3 +183,46 @@ def test_parts_fail_after_the_other_changes() -> None:
     # Each leaf has lost its only other way up: 12 of 16 machines remain in a part each.
     row = found.table.row(by_predicate=pl.col("failed") == "spine2", named=True)
     assert (row["machines_cut"], row["pairs_lost"]) == (12, 0)
+
+
+def test_the_page_draws_loads_on_the_fabric_with_all_parts() -> None:
+    fabric = clos()
+    result = answer_of(
+        fabric, fail=("spine1", "node03"), slow={"leaf2[7]": "1xHDR"},
+        add=("leaf5: 2 hosts, 1 uplink to each spine",),
+    )  # fmt: skip
+    found = singles(*result.settled, ["each-switch"], ["updn"], samples=2)
+    page = what_if_page(result, found, ["Said."], ["Noted."])
+    drawn = page.fabric
+    assert (drawn.num_switches, drawn.num_hosts) == (7, 18)
+    by_name = {run.engine: run for run in page.runs}
+    assert [*by_name] == ["now", "updn", IN_PLACE, SWEEP]
+    # Each cable has the load that it has on the fabric of the run, and a missing one has none.
+    for name, on, runs in (
+        ("now", result.changed.before, result.before.runs),
+        (SWEEP, result.changed.after, result.after.runs),
+    ):
+        (run,) = [each for each in runs if each.engine in (name, IN_PLACE if name == "now" else "")]
+        loads = dict(zip(on.link_names.tolist(), run.load.tolist(), strict=True))
+        assert {
+            link: load
+            for link, load in zip(drawn.link_names.tolist(), by_name[name].load, strict=True)
+            if load
+        } == {link: load for link, load in loads.items() if load}
+        for link, users in by_name[name].users.items():
+            old = on.link_names.tolist().index(drawn.link_name(link))
+            names = [on.node_names[node] for node in run.users[old].sources.nodes[:, 0]]
+            assert [drawn.node_names[node] for node in users.sources.nodes[:, 0]] == names
+    marked = {
+        (drawn.node_names[mark.node] if mark.node >= 0 else drawn.cable_name(mark.cable)):
+        (mark.fails, mark.text)
+        for mark in page.marks
+    }  # fmt: skip
+    assert marked["spine1"] == (True, "")
+    assert marked["leaf1[3] -- node03[1]"] == (True, "")
+    assert marked["spine2[3] -- leaf2[7]"] == (False, "slow")
+    assert {text for fails, text in marked.values() if not fails} >= {"1", "5"}
+    (section,) = page.sections
+    assert [row["fails"] for row in section.rows] == found.table["failed"].to_list()
+    assert page.engines[0].name == "now"
+    assert "What if spine1 and node03 fail" in render(page)

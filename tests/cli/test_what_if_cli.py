@@ -63,7 +63,10 @@ def test_failures_of_each_part_are_a_table(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "failures.csv"
-    assert run(cluster, "--fail", "each-switch", "--engines", "updn", "--failures", table) == 0
+    page = tmp_path / "page.html"
+    words = ["--fail", "each-switch", "--engines", "updn", "--failures", table, "--report", page]
+    assert run(cluster, *words) == 0
+    assert "<title>What if a single switch of " in page.read_text()
     text = capsys.readouterr().out
     assert text.startswith("Of 6 failures of a single switch, 4 cut hosts off")
     assert pl.read_csv(table).columns == [*SINGLE_COLUMNS]

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.comparison import cell_text
 from weft.advice.what_if.evaluate import (
     ENGINES,
     PATTERNS,
@@ -21,6 +20,7 @@ from weft.advice.what_if.evaluate import (
     WhatIf,
     what_if,
 )
+from weft.advice.what_if.page import value_text, what_if_page
 from weft.advice.what_if.scenario import Scenario
 from weft.advice.what_if.singles import SAMPLES, SINGLE_COLUMNS, Singles, singles
 from weft.advice.what_if.words import sentences, singles_sentences
@@ -37,6 +37,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
+from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine as engines_of_weft
 from weft.subnet.audit import audit
 
@@ -145,6 +146,14 @@ def what_if_command(
                 base, after, scenario.each, chosen, samples=samples or SAMPLES, seed=seed,
                 progress=progress,
             )  # fmt: skip
+        if report is not None:
+            shown = result
+            if shown is None and single is not None:
+                first = single.failures[single.worst_whole]
+                alone = Scenario(fail=first.options(loaded))
+                shown = what_if(
+                    loaded, place, alone, chosen, wanted, samples=samples or 1000, seed=seed
+                )
     said = [*(sentences(result) if result else ()), *(singles_sentences(single) if single else ())]
     out = open_console()
     for line in (*said, *notes):
@@ -163,6 +172,11 @@ def what_if_command(
         failures=single.table if single else None,
         failures_by_engine=single.engines if single else None,
     )  # fmt: skip
+    if report is not None and shown is not None:
+        write_comparison_page(
+            what_if_page(shown, single, said, notes, example=result is None), report
+        )
+        out.print(f"report: {escape(str(report))}")
     if table is not None and result is not None:
         write_table(result.table, table)
     if failures is not None and single is not None:
@@ -256,9 +270,7 @@ def _table(
         )
     for row in rows.iter_rows(named=True):
         cells = [
-            f"{row[name]:.0%}" if name == "bandwidth_left" and row[name] is not None
-            else cell_text(name, row[name])
-            for name in shown
+            value_text(name, row[name]) for name in shown
         ]  # fmt: skip
         bad = row["pairs_lost"] or row["deadlock"]
         screen.add_row(*map(escape, cells), style="red" if bad else "")

@@ -91,10 +91,10 @@ def _one(fabric: Fabric, text: str) -> tuple[list[int], int | None, str] | None:
     if not bracket or not port.removesuffix("]").isdecimal():
         return None
     try:
-        fabric.find_node(name)
+        node = fabric.find_node(name)
     except InputError:
         return None  # a list such as node[7]
-    return [], fabric.find_cable(text), text
+    return [], fabric.find_cable(text), f"{fabric.node_names[node]}[{port}"
 
 
 def _names(fabric: Fabric) -> list[str]:

@@ -126,6 +126,8 @@ class Words:
 
     engine: str = "Engine"
     pattern: str = "Pattern"
+    #: Heading of the table of engines.
+    engines_title: str = "Routing engines"
     #: What links carry: heading, unit, and whether it is counted in whole units.
     amount: str = "Flows"
     unit: str = "flow"
@@ -133,6 +135,18 @@ class Words:
     #: Name and unit of the load, and what a load of 1 is; empty: flows per fastest host cable.
     load: str = "load (flows per fastest host cable)"
     load_text: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A node or cable that the drawing marks: with a cross if it fails, else with a ring."""
+
+    #: The node, or else the cable; -1 for none.
+    node: int = -1
+    cable: int = -1
+    fails: bool = False
+    #: A short text beside the mark, such as a rank.
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,3 +179,6 @@ class Page:
     #: Tables above the drawing.
     sections: tuple[PageSection, ...] = ()
     words: Words = Words()
+    #: Parts that the drawing marks, and what the marks mean.
+    marks: tuple[Mark, ...] = ()
+    marks_text: str = ""

@@ -145,6 +145,8 @@ def _data(
         "scope": scope.name,
         "words": asdict(page.words),
         "scopeIsAll": scope.all_links,
+        "marks": [asdict(mark) for mark in page.marks],
+        "marksText": page.marks_text,
         **drawing_facts(fabric, drawing),
     }
 

@@ -27,7 +27,7 @@ from weft.routing.validation.validate import Validation, validate
 ENGINES = ("minhop", "updn", "dmodk")
 #: Name of the tables of OpenSM's next sweep among the outcomes of engines.
 SWEEP = "OpenSM's next sweep"
-PATTERNS = ("random-permutation", "shift")
+PATTERNS = ("all-to-all", "random-permutation", "shift")
 
 _SHOWN = [name for name in ENGINE_COLUMNS if name not in ("engine", "routing", "nvidia_sm")]
 #: Columns of `WhatIf.table`: the state now, then each way of routing after the changes.

@@ -64,6 +64,13 @@ class Failure:
         """Return the fabric without what failed; hosts of a failed switch stay without a cable."""
         return fabric.without(cables=self.cables, switches=self.switches)
 
+    def options(self, fabric: Fabric) -> tuple[str, ...]:
+        """Return what fails as GUIDs, and GUIDs with ports, which are unique in any fabric."""
+        guid = [f"{int(number):#x}" for number in fabric.node_guid]
+        links = [2 * cable for cable in self.cables]
+        ports = [f"{guid[fabric.link_from[at]]}[{fabric.link_from_port[at]}]" for at in links]
+        return (*(guid[switch] for switch in self.switches), *ports)
+
     def text(self, fabric: Fabric) -> str:
         """Return the names of what fails."""
         names = [fabric.node_names[switch] for switch in self.switches]

@@ -80,6 +80,11 @@ class Singles:
     table: pl.DataFrame
     engines: pl.DataFrame
 
+    @property
+    def worst_whole(self) -> int:
+        """Index of the worst failure that cuts off no host, or else of the worst."""
+        return int((self.table["hosts_cut"] == 0).arg_max() or 0)
+
 
 def singles(
     fabric: Fabric,

@@ -140,14 +140,18 @@ def _better(result: WhatIf) -> list[str]:
     return [f"Clearly better after it: {best.name}, with {what}; {change}."]
 
 
+def kinds_text(result: Singles) -> str:
+    """Return what fails in turn: ``switch``, ``cable``, or ``switch or cable``."""
+    return " or ".join(kind.removeprefix("each-") for kind in result.kinds)
+
+
 def singles_sentences(result: Singles) -> list[str]:
     """Return which failures are worst, how many do harm of each kind, and what was left out."""
     rows = result.table.rows(named=True)
     if not rows:
         return ["No part of this kind can fail."]
-    kinds = " and ".join(kind.removeprefix("each-") for kind in result.kinds)
     cut = [row for row in rows if row["hosts_cut"]]
-    lines = [f"Of {len(rows):,} failures of a single {kinds}, "]
+    lines = [f"Of {len(rows):,} failures of a single {kinds_text(result)}, "]
     if cut:
         worst = cut[0]
         lines[0] += f"{len(cut):,} cut hosts off, at worst {worst['failed']}: "

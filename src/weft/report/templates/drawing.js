@@ -6,6 +6,7 @@ const MOST_CABLES = 5000;
 const MOST_INK = 0.3;
 const BINS = 64;
 const SELECTED = { light: "#0b5fc0", dark: "#74b5ff" };
+const MARK = { light: "#c1121f", dark: "#ff6b6b" };
 const SOURCE = { light: "#0a7d4f", dark: "#4ade80" }, DESTINATION = { light: "#b3187a", dark: "#ff7ac6" };
 
 class Drawing extends FabricView {
@@ -147,13 +148,14 @@ class Drawing extends FabricView {
     }
     if (!this.moving) this.events.drawn(this.caption(shown.length));
     this.paintNodes(context, mode);
+    this.paintMarks(context, mode);
     this.paintSelection(context, mode);
     if (this.showNames) this.paintNames(context, mode);
   }
 
   // Explain how to read the drawing and what its symbols stand for.
   caption(inView) {
-    const { facts } = this.fabric, parts = [facts.layoutText];
+    const { facts } = this.fabric, parts = [facts.layoutText, facts.marksText];
     if (!facts.hostsDrawn && facts.hosts) parts.push(`The ${number(facts.hosts)} hosts and their cables are too many to draw. Point at a switch for its number of hosts; search for a single host.`);
     if (this.bundled) {
       const lines = this.bundles.between.filter((bundle) => this.visibleBundle(bundle));
@@ -278,6 +280,41 @@ class Drawing extends FabricView {
       for (const node of [this.fabric.aNode[cable], this.fabric.bNode[cable]]) this.ring(context, node, accent);
     } else {
       this.ring(context, this.selection.node, accent);
+    }
+  }
+
+  // Cross out what fails, dash its cables, and ring what is marked for another reason.
+  paintMarks(context, mode) {
+    const { x, y } = this.fabric;
+    context.font = `bold 12px ${FONT}`;
+    context.textAlign = "left";
+    for (const { node, cable, fails, text } of this.fabric.facts.marks ?? []) {
+      if (cable >= 0 ? this.hiddenCable(cable) || !this.inView(cable) : !this.visibleNode(node)) continue;
+      const [px, py] = cable >= 0 ? this.onCable(cable, 0.5) : [this.screenX(x[node]), this.screenY(y[node])];
+      const half = cable >= 0 ? 5 : this.nodeSize(node) / 2 + 4;
+      for (const [colour, extra] of [[this.colours[mode].page, 2.5], [MARK[mode], 0]]) {
+        context.strokeStyle = colour;
+        context.lineWidth = 2.5 + extra;
+        context.beginPath();
+        if (fails) {
+          context.moveTo(px - half, py - half); context.lineTo(px + half, py + half);
+          context.moveTo(px + half, py - half); context.lineTo(px - half, py + half);
+        } else context.arc(px, py, half, 0, 2 * Math.PI);
+        context.stroke();
+      }
+      if (cable >= 0) {
+        context.setLineDash([5, 4]);
+        context.lineWidth = 1.5;
+        context.beginPath();
+        this.trace(context, cable);
+        context.stroke();
+        context.setLineDash([]);
+      }
+      context.lineWidth = 3.5;
+      context.strokeStyle = this.colours[mode].page;
+      context.strokeText(text, px + half + 2, py + half + 4);
+      context.fillStyle = MARK[mode];
+      context.fillText(text, px + half + 2, py + half + 4);
     }
   }
 
