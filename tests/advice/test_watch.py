@@ -22,12 +22,12 @@ def _traffic(*pairs):
     return PairTraffic(source, target, gbps.astype(float))
 
 
-def _watch(traffic, jobs, fabric=TREE, engine="dmodk", waits=None, **options):
+def _watch(traffic, jobs, fabric=TREE, engine="dmodk", waits=None, opensm="", **options):
     routes = route(fabric, engine)
     loads = traffic.loads(fabric, routes).per_link
     rates = Rates.of_links(fabric, loads, waits, seconds=30.0)
     jobs = {name: np.array(hosts) for name, hosts in jobs.items()}
-    return watch([rates], routes, validate(fabric, routes), jobs, **options), loads
+    return watch([rates], routes, validate(fabric, routes), jobs, engine=opensm, **options), loads
 
 
 def test_expected_traffic_sends_what_was_measured_in_proportion_to_flows_or_bytes():
@@ -126,6 +126,24 @@ def test_the_repair_of_a_degraded_cable_is_a_relief():
     assert (first.kind, first.helps) == ("cable", True)
     assert first.before == pytest.approx(0.9)
     assert first.after == pytest.approx(0.225)
+
+
+def test_a_missing_cable_is_replugged_where_the_engine_of_the_tables_is_known():
+    lost = TREE.without(cables=["s1-0[5]"])
+    traffic = _traffic((0, 4, 90), (1, 8, 90), (2, 12, 90), (3, 5, 90))
+    jobs = {"a": [0, 4], "b": [1, 8], "c": [2, 12], "d": [3, 5]}
+    known, _ = _watch(traffic, jobs, fabric=lost, engine="minhop", opensm="minhop")
+    (cable,) = [each for each in known.reliefs if each.kind == "cable"]
+    assert cable.change == "s1-0 -- s2-0: 0 of 1: repair"
+    ends = ([0, 1, 2, 3], [4, 8, 12, 5])
+    new = link_loads(TREE, route(TREE, "minhop:balance=opensm"), *ends, weights=[90.0] * 4)
+    assert cable.after == pytest.approx((new / 200).max())
+    assert cable.loads is None
+    unknown, _ = _watch(traffic, jobs, fabric=lost, engine="minhop")
+    assert "cable" not in {each.kind for each in unknown.reliefs}
+    assert unknown.notes == (
+        "Not judged: s1-0 -- s2-0: 0 of 1: repair: the engine of the tables is not known.",
+    )
 
 
 def test_growing_errors_are_ranked_by_the_traffic_of_their_cables():

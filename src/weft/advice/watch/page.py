@@ -144,7 +144,7 @@ def _reliefs(found: Watch) -> tuple[dict[str, Any], ...]:
             {"change": row["change"], "cost": row["cost"], "now": shares["before"],
              "after": shares["after"], "interval": f"{shares['low']} to {shares['high']}",
              "fullest then": row["busiest"], "helps": "yes" if row["helps"] else "no",
-             "but": row["but"] or None}
+             "but": row["but"] or None, "machines": row["machines"] or None}
         )  # fmt: skip
     return tuple(rows)
 

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from weft.advice.alternatives import compare_in_place
 from weft.advice.comparison import GAIN, change_to
-from weft.advice.faults import faults
+from weft.advice.faults import Fault, faults
 from weft.advice.watch.traffic import PairTraffic
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats.hostlist import host_list
+from weft.fabrics.variants import with_copies
+from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import Validation
 from weft.sim.static.loads import inner_links
@@ -41,6 +43,7 @@ RELIEF_COLUMNS: Mapping[str, Column] = {
         pl.Boolean, "", f"Whether high is at least {GAIN:.0%} below before"
     ),
     "but": Column(pl.String, "", "Drawback (empty: none found)"),
+    "machines": Column(pl.String, "", "Host list of the machines of a job that moves"),
 }  # fmt: skip
 
 #: Kinds of changes, the cheapest first: repairs disturb no job, routes disturb all for a moment,
@@ -62,6 +65,7 @@ class Relief:
     hot_after: float
     busiest: str
     but: str = ""
+    machines: str = ""
     #: Rate of each link after the change in Gb/s, float64 [links]; None for another fabric.
     loads: NDArray[np.float64] | None = field(default=None, repr=False)
 
@@ -101,7 +105,7 @@ class ReliefCase:
     def relief(
         self, kind: str, change: str, cost: str, fabric: Fabric, routes: Routes, *,
         estimates: Sequence[PairTraffic] = (), but: str = "",
-        rates: NDArray[np.float64] | None = None,
+        rates: NDArray[np.float64] | None = None, machines: str = "",
     ) -> Relief:  # fmt: skip
         """Return the relief by other routes, traffic, or rates (Gb/s) of the links.
 
@@ -128,7 +132,7 @@ class ReliefCase:
         return Relief(
             kind, change, cost, self.before, float(values[0]), float(np.nanmin(values)),
             float(np.nanmax(values)), float(busy[same].max(initial=0.0)),
-            fabric.link_name(int(inner[np.argmax(busy[inner])])), but,
+            fabric.link_name(int(inner[np.argmax(busy[inner])])), but, machines,
             first if fabric is self.fabric else None,
         )  # fmt: skip
 
@@ -147,13 +151,16 @@ class ReliefCase:
 
 def reliefs(
     case: ReliefCase, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
-) -> list[Relief]:
-    """Return the changes that were computed, those that help first and the cheapest of them first.
+) -> tuple[list[Relief], list[str]]:
+    """Return the changes that were computed, and in words those that could not be.
 
-    `jobs`: hosts of each running job. `culprits`: jobs to move, the largest on the hot link first.
+    Those that help come first, and the cheapest of them first. `jobs`: hosts of each running job.
+    `culprits`: jobs to move, the largest on the hot link first.
     """
-    found = [*_repairs(case), *_engines(case), *_moves(case, jobs, culprits)]
-    return sorted(found, key=lambda r: (not r.helps, _KINDS.index(r.kind), bool(r.but), r.after))
+    unjudged: list[str] = []
+    found = [*_repairs(case, unjudged), *_engines(case), *_moves(case, jobs, culprits)]
+    found.sort(key=lambda r: (not r.helps, _KINDS.index(r.kind), bool(r.but), r.after))
+    return found, unjudged
 
 
 def _engines(case: ReliefCase) -> Iterator[Relief]:
@@ -185,7 +192,8 @@ def _entries(old: Routes, new: Routes) -> float:
     return float("nan")
 
 
-def _repairs(case: ReliefCase) -> Iterator[Relief]:
+def _repairs(case: ReliefCase, unjudged: list[str]) -> Iterator[Relief]:
+    """Yield the relief by each repair; `unjudged` gets those that cannot be computed, and why."""
     fabric = case.fabric
     for fault in faults(fabric):
         change = f"{fault.text}: repair"
@@ -196,6 +204,31 @@ def _repairs(case: ReliefCase) -> Iterator[Relief]:
             rates[[link, link ^ 1]] += fault.lost_gbps or 0.0
             cost = "this cable is down for a moment"
             yield case.relief("cable", change, cost, fabric, case.routes, rates=rates)
+        elif fault.kind == "missing cable":
+            try:
+                yield _replugged(case, fault, change)
+            except (InputError, NotApplicable) as reason:
+                unjudged.append(f"Not judged: {change}: {reason}.")
+
+
+def _replugged(case: ReliefCase, fault: Fault, change: str) -> Relief:
+    """Return the relief by a missing cable, with the tables of OpenSM's next sweep."""
+    fabric = case.fabric
+    if not isinstance(case.routes, TableRoutes) or not case.engine:
+        raise NotApplicable("the engine of the tables is not known")
+    if fault.peer_port is None or fault.port is None:
+        raise NotApplicable("its ports are not known")
+    ends = np.array([[fabric.find_node(name) for name in (fault.node, fault.peer or "")]])
+    up = (fabric.link_from == ends[0, 0]) & (fabric.link_to < fabric.num_switches)
+    whole = Fabric.of(
+        with_copies(
+            fabric, np.zeros(0, dtype=np.int64), [], np.flatnonzero(up)[:1] >> 1, ends,
+            np.array([[fault.port, fault.peer_port]]),
+        )
+    )  # fmt: skip
+    routes = opensm_reroute(fabric, case.routes, whole, case.engine)
+    cost = f"a cable, and the tables of {case.engine} after the next sweep"
+    return case.relief("cable", change, cost, whole, routes)
 
 
 def _moves(
@@ -230,9 +263,10 @@ def _moves(
             names = dict.fromkeys(fabric.machine_names[host] for host in placed.tolist())
             found.append(
                 case.relief(
-                    "job", f"move job {name} to {host_list(names)}",
+                    "job", f"move job {name} to {count_text(len(names), 'free machine')}",
                     f"the job starts again on {count_text(len(sizes), 'machine')}",
                     fabric, case.routes, estimates=[each.moved(to) for each in case.estimates],
+                    machines=host_list(names),
                 )
             )  # fmt: skip
         if found:

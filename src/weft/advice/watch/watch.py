@@ -308,7 +308,8 @@ def watch(
         case = ReliefCase(fabric, routes, checked, (fitted, expected), measured, target, engine)
         at = int(np.flatnonzero(hot == target)[0])
         culprits = [each.job for each in found[at].jobs if each.job in jobs and each.gbps > 0]
-        changes = reliefs(case, jobs, culprits[:_MOVED])
+        changes, unjudged = reliefs(case, jobs, culprits[:_MOVED])
+        said += unjudged
     return Watch(
         fabric, tuple(series), found, dict(jobs), predicted,
         fitted.loads(fabric, routes).per_link, tuple(changes), no_relief,
