@@ -227,7 +227,7 @@ _SOURCES = {
     "weft.study.experiment": "weft simulate",
     "weft.advice.machine_room": "weft cost",
     "weft.study.machines": "weft topologies",
-    "weft.routing.opensm.counters": "Files of counters",
+    "weft.counters": "Port counters",
     "weft.subnet.audit": "weft audit",
     "weft.report.matrix_picture": "weft simulate",
     "weft.report.study_summary": "weft report",

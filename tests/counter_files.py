@@ -109,7 +109,7 @@ def exporter(fabric: Fabric, values: Values, version: str = "0.11.0") -> str:
         text += f"# TYPE infiniband_switch_port_{metric}_total counter\n"
         for node, port, _, each in ports(fabric, values):
             kind = "switch" if node < fabric.num_switches else "hca"
-            value = each[name] * (4 if "_bytes" in metric and version > "0.1" else 1)
+            value = each[name] * (4 if "_bytes" in metric and version != "0.9.1" else 1)
             text += f'infiniband_{kind}_port_{metric}_total{{guid="{_guid(fabric, node, port):#x}",'
             text += f'port="{port}"}} {value}\n'
     return text

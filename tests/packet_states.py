@@ -161,9 +161,20 @@ def slot_run(
                         wants[link, vl], wants_vl[link, vl] = to
                         full = len(buffers[to[0]][to[1]]) >= buffer_packets
                         why[link, vl] = 2 if full else 1
-            state = (slot * SLOT_PS, held, wire, wait, busy, wants, wants_vl, why)
+            state = (slot * SLOT_PS, held, count, wire, wait, busy, wants, wants_vl, why, 0 * busy)
             shots.append(tuple(np.array(each) for each in state))
-    names = ("time_ps", "held", "wire_bytes", "wait_ps", "busy_ps", "wants", "wants_vl", "why")
+    names = [
+        "time_ps",
+        "held",
+        "packets",
+        "wire_bytes",
+        "wait_ps",
+        "busy_ps",
+        "wants",
+        "wants_vl",
+        "why",
+        "blocked_ps",
+    ]
     arrays = [np.array(each) for each in zip(*shots, strict=True)]
     return SimpleNamespace(
         fabric=fabric,

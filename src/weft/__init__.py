@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from weft.advice.io_nodes.result import IoPlacement
     from weft.advice.machine_room import CostPlan, cost
     from weft.core.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+    from weft.counters.counters import Counters
+    from weft.counters.rates import Rates, rates
+    from weft.counters.read import read_counters
     from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
     from weft.fabrics.faults import Faults
     from weft.fabrics.formats import write_fabric
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.packet import CongestionControl, Hardware, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
+    from weft.sim.packet.port_counters import port_counters
     from weft.sim.packet.result import PacketResult
     from weft.sim.packet.series import cable_series, link_series, queue_series
     from weft.sim.packet.timelines import rank_spans, timelines
@@ -76,6 +80,9 @@ _HOMES = {
     "weft.sim.flow.contention.model": ("penalties", "predict"),
     "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
     "weft.study.experiment": ("perform", "read_experiment"),
+    "weft.counters.counters": ("Counters",),
+    "weft.counters.rates": ("Rates", "rates"),
+    "weft.counters.read": ("read_counters",),
     "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
     "weft.fabrics.faults": ("Faults",),
     "weft.fabrics.formats": ("write_fabric",),
@@ -106,6 +113,7 @@ _HOMES = {
     "weft.sim.qsnet": ("qsnet",),
     "weft.sim.packet": ("CongestionControl", "Hardware", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
+    "weft.sim.packet.port_counters": ("port_counters",),
     "weft.sim.packet.result": ("PacketResult",),
     "weft.sim.packet.series": ("cable_series", "link_series", "queue_series"),
     "weft.sim.packet.timelines": ("rank_spans", "timelines"),
@@ -125,19 +133,20 @@ _HOMES = {
 #: Public names. All names outside this list and `weft.plugins` may change without notice.
 __all__ = [
     "Adapter", "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl",
-    "CostPlan", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic", "FlowResult",
-    "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet", "LinkKind",
-    "Load", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel", "Result",
-    "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload", "StopRun",
-    "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload",
-    "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
-    "bisection_upper_bound", "cable_series", "closed_form", "collective_on", "collective_workload",
-    "compare", "cost", "diameter", "fabric", "format_spec", "keys", "link_loads", "link_series",
-    "live", "load_workload", "lower", "multipath_loads", "penalties", "perform", "place",
-    "place_io", "plot", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim",
-    "read_experiment", "route", "sar_routes", "saturation_load", "simulate", "simulate_flits",
-    "source_routes", "sweep", "sweep_flits", "timelines", "traffic", "validate", "workload_keys",
-    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
+    "CostPlan", "Counters", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic",
+    "FlowResult", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet",
+    "LinkKind", "Load", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel",
+    "Rates", "Result", "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload",
+    "StopRun", "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError",
+    "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",
+    "bisection", "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
+    "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec", "keys",
+    "link_loads", "link_series", "live", "load_workload", "lower", "multipath_loads", "penalties",
+    "perform", "place", "place_io", "plot", "port_counters", "predict", "qsnet", "queue_series",
+    "rank_spans", "rates", "read_booksim", "read_counters", "read_experiment", "route",
+    "sar_routes", "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep",
+    "sweep_flits", "timelines", "traffic", "validate", "workload_keys", "write_comparison_page",
+    "write_fabric", "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -148,6 +148,7 @@ class PlainPackets:
                 times.append(self.net.heap_time[0])
             if not times:
                 break
+            packet_network.count_blocked(self.net, self.now, min(times))
             self.now = min(times)
         for (op, part), message in self.number.items():
             if part == DATA and self.net.msg_left[message] >= 0:

@@ -291,8 +291,9 @@ def lay(
         "credits": [hardware.buffer_credits] * link_lanes,
         **{
             name: [0] * links
-            for name in ("waited", "link_until", "waiting", "memory_until", "look", "looked")
+            for name in ("waited", "blocked", "link_until", "waiting", "memory_until")
         },
+        **{name: [0] * links for name in ("look", "looked")},
         "port_until": [0] * (links * hardware.speedup),
         "among": [0] * vls,
         "queue_first": [-1] * queues,

@@ -289,6 +289,24 @@ def grant(net, time):
     net.number[LOOKS] = 0
 
 
+def count_blocked(net, time, end):
+    """Add the time until the next event to links that are free and send nothing that waits."""
+    for out in range(net.num_links):
+        if net.waiting[out] == 0 or net.link_until[out] > time:
+            continue
+        row = net.tail[out]
+        if row < 0:
+            net.blocked[out] += end - time
+            continue
+        ready = 0
+        for at in range(net.in_offset[row], net.in_offset[row + 1]):
+            for lane in range(net.num_vls):
+                x = net.queue_first[queue_of(net, net.in_link[at], lane, out)]
+                if x >= 0 and net.c_out[x] == out and net.c_earliest[x] <= time:
+                    ready = 1
+        net.blocked[out] += (end - time) * ready
+
+
 def run_released(net, release, until):
     """Send independent messages at their ascending release times; return the time reached."""
     time, next_message = 0, 0

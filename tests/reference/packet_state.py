@@ -160,6 +160,8 @@ class Network(NamedTuple):
     # transmission; number of packets or queue pairs that wait for it; end of use of each slot of
     # its input port [links * speedup]; end of the write to memory.
     waited: Any
+    # By link: time for which it was free and sent nothing that waited.
+    blocked: Any
     link_until: Any
     waiting: Any
     port_until: Any

@@ -82,5 +82,6 @@ def test_both_agree_on_every_message_of_random_cases(first: int) -> None:
             (plain.net.sent_packets, result.packets),
             (plain.net.sent_bytes, result.wire_bytes),
             (plain.net.waited, result.buffer_wait_ps),
+            (plain.net.blocked, result.blocked_ps),
         ):
             assert np.array_equal(np.reshape(mine, theirs.shape), theirs), f"links of case {seed}"

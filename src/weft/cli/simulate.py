@@ -106,7 +106,8 @@ def simulate_command(
     output = {**data.get("output", {}), **written}
     if "folder" in written:
         check_folder("--out", output["folder"])
-    if output.get("html") is not None and "snapshot" not in {**data, **changes}:
+    over_time = {output.get("html"), output.get("counters")} != {None}
+    if over_time and "snapshot" not in {**data, **changes}:
         changes["snapshot"] = SNAPSHOT_NS
     experiment = check({**data, **changes, "output": output}, flags=True)
     if experiment.output.folder is None:
@@ -137,14 +138,17 @@ def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
         from weft.report.load_curves import SUFFIXES
 
         files["congestion_matrix"] = tuple(SUFFIXES)
+    check_folder(named["counters"], output.counters)
+    if output.counters is not None and any(Path(output.counters).glob("*")):
+        raise InputError(f"{named['counters']}: {output.counters} is not empty")
     check_files(*((named[key], getattr(output, key), suffixes) for key, suffixes in files.items()))
-    levels = {"html": ("packet",), "congestion_matrix": CHOOSING}
-    for key in files:
-        shown = sum(run.level in levels[key] for run in experiment.runs)
+    levels = {"html": ("packet",), "congestion_matrix": CHOOSING, "counters": ("packet",)}
+    for key, fit in levels.items():
+        shown = sum(run.level in fit for run in experiment.runs)
         if getattr(output, key) is not None and shown != 1:
             raise InputError(
                 f"{named[key]} shows one run: expected exactly one run at --level "
-                f"{' or '.join(levels[key])}"
+                f"{' or '.join(fit)}"
             )
 
 
@@ -165,7 +169,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
     outcomes: list[Outcome] = []
     shown: list[Outcome] = []
     folder, page = experiment.output.folder, experiment.output.html
-    matrix = experiment.output.congestion_matrix
+    matrix, counters = experiment.output.congestion_matrix, experiment.output.counters
     store = None if folder is None else ResultWriter(folder, experiment)
     try:
 
@@ -173,7 +177,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
             with held_signals():  # an interrupt does not save half a run
                 if store is not None:
                     store.add(outcome)
-                wanted_result = page is not None or matrix is not None
+                wanted_result = {page, matrix, counters} != {None}
                 if wanted_result and outcome.result is not None and outcome.run.level in CHOOSING:
                     shown.append(outcome)
                 # Tables of several runs are printed from rows, so free the arrays.
@@ -207,13 +211,20 @@ def _runs(experiment: Experiment, wanted: bool, stage: ExperimentStage, kept: li
     for outcome in shown:
         from weft.report.matrix_picture import plot_congestion_matrix
         from weft.report.simulation_page import title_of, write_simulation_page
+        from weft.sim.packet.port_counters import port_counters, write_readings
 
         result = outcome.result
         if matrix is not None:
             figure = plot_congestion_matrix(result.congestion_matrix(), title=title_of(result))
             figure.write(matrix, format=Path(matrix).suffix[1:].lower())
             print(f"congestion matrix: {matrix}")
-        if page is None or outcome.run.level != "packet":
+        if outcome.run.level != "packet":
+            continue
+        if counters is not None:
+            begin = experiment.output.counters_begin
+            count = write_readings(port_counters(result, begin), counters)
+            print(f"counters: {counters} ({count} readings)")
+        if page is None:
             continue
         if result.snapshots is None or not len(result.snapshots.time_ps):
             print(f"no page {page}: the run ends before the first snapshot")

@@ -36,7 +36,7 @@ class Ports:
         for name, hosts in fabric.machines.items():
             for host in hosts:
                 device = fabric.devices[host]
-                for key in {device, _numbered(device), "" if len(hosts) == 1 else device}:
+                for key in {device, _numbered(device)}:
                     self._adapters.setdefault((name, key), []).append(fabric.num_switches + host)
 
     def slot_of(self, reading: PortReading) -> int:

@@ -23,6 +23,8 @@ from weft.fabrics.formats.format_registry import warn_of
 
 #: How much a rate may exceed that of its cable, since times of readings are not exact.
 _INEXACT = 1.1
+#: Largest size of a packet, about.
+_PACKET_BYTES = 4400
 #: Values of a 32-bit counter.
 _WRAP = 2.0**32
 
@@ -217,13 +219,15 @@ class _Interval:
         held = [(self.both[f"port_{way}_data_2"].cast(pl.Float64).fill_null(0).to_numpy()
                  > _INEXACT * most_words) for way in ("xmit", "rcv")]  # fmt: skip
         lost = self.decreased & ~(held[0] & held[1])
-        fast = np.fmax(xmit, rcv) > self.limit_gbps
+        # Packets count whole, and clocks are not exact.
+        slack = 1.01 + _PACKET_BYTES * 8e-9 / self.limit_gbps / seconds
+        fast = np.fmax(xmit, rcv) > slack * self.limit_gbps
         self._warn(
             self.slots[fast & ~lost], "port",
             "with a rate above that of the cable: times of readings, or the fabric, are not right",
             "impossible rates",
         )  # fmt: skip
-        lost |= np.fmax(xmit, rcv) > _INEXACT * self.limit_gbps
+        lost |= fast & (np.fmax(xmit, rcv) > _INEXACT * self.limit_gbps)
         tick_bytes, rule = self._ticks()
         share = growth["port_xmit_wait"] * tick_bytes * 8e-9 / self.limit_gbps / seconds
         self._warn(

@@ -10,14 +10,15 @@ from typing import NamedTuple
 import polars as pl
 
 from weft.core.columns import frame
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.core.files import read_text
+from weft.core.words import few
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.formats import ibdiagnet2, iblinkinfo, ibqueryerrors, perfquery, prometheus
 from weft.counters.formats.record import PortReading
 from weft.counters.ports import Ports
 from weft.counters.slots import port_text
-from weft.counters.times import ReadTime, moment_in, moment_of
+from weft.counters.times import ReadTime, moment_in, time_of
 from weft.fabrics import Fabric
 from weft.fabrics.formats.db_csv import is_db_csv
 from weft.fabrics.formats.diags import has_line
@@ -105,12 +106,8 @@ def _files(path: str | Path) -> Iterable[_File]:
     base, given = Path(path), None
     name, at, text = str(path).rpartition("@")
     if at and not base.exists():
-        base, given = Path(name), moment_of(text)
-        if given is None:
-            raise InputError(
-                f"{text!r} after @ is not a time; expected such as 2026-01-01T00:00:00Z, or "
-                "seconds since 1970", file=path,
-            )  # fmt: skip
+        with in_file(path):
+            base, given = Path(name), time_of(text)
     if not base.is_dir():
         yield _File(base, given)
         return
@@ -202,7 +199,7 @@ class _Reader:
         count = sum(len(chunk.ports) for chunk in self.chunks)
         lost = self.strangers + self.torn
         if not count and self.timed:
-            none = f"none of {len(lost):,} ports is in {self.fabric.name}, for example {lost[0]}"
+            none = f"none of {len(lost):,} ports is in {self.fabric.name}: {few(lost)}"
             raise InputError(none if lost else "has no port counters", file=source)
         warn_of(source, self.others, "file", "without port counters", kind="other files")
         what = "not in the fabric" + " (most of them: another fabric?)" * (len(lost) > count)

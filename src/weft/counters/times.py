@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from weft.core.errors import InputError
+
 #: Date and time in a name or line, with any of the usual separators.
 _ISO = re.compile(
     r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)[:_-]?(\d\d)(?:[.,](\d{1,9}))?(?!\d)"
@@ -24,6 +26,10 @@ _DATE = re.compile(
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 
+#: Date and time at which simulated runs begin, unless told otherwise.
+BEGIN = "2026-01-01T00:00:00Z"
+
+
 class ReadTime(NamedTuple):
     """A time in ns since 1970, and whether its zone had to be taken for UTC."""
 
@@ -37,6 +43,26 @@ def moment_in(text: str) -> ReadTime | None:
     if not found:
         found = {_epoch(match) for match in _EPOCH.finditer(text)}
     return found.pop() if len(found) == 1 else None
+
+
+def time_of(text: str) -> ReadTime:
+    """Return the time that a text of a user consists of.
+
+    Raises
+    ------
+    InputError
+        If it is no time.
+    """
+    moment = moment_of(text)
+    if moment is None:
+        raise InputError(f"{text!r} is not a time; expected such as {BEGIN}, or seconds since 1970")
+    return moment
+
+
+def time_text(ns: int) -> str:
+    """Return a time in ns since 1970 as date and time in UTC."""
+    at = datetime.fromtimestamp(ns // 10**9, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09d}Z"
 
 
 def moment_of(text: str) -> ReadTime | None:

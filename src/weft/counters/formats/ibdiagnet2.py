@@ -17,6 +17,7 @@ _PORT = re.compile(r"Port=(\d{1,3}) Lid=\w+ GUID=0x([0-9a-fA-F]{1,16})\b.*", re.
 _VALUE = re.compile(
     r"([A-Za-z][\w\[\]]{0,60})\s*=\s*(0x[0-9a-fA-F]{1,16}|\d{1,20}|-1|N/?A)", re.ASCII
 )
+_ALWAYS = {name for name, counter in COUNTERS.items() if counter.bits}
 _RULE = re.compile(r"[-=*]{3,}")
 _COMMENT_TIME = re.compile(r"#.*\b(?:Timestamp|Run date|[Tt]ime|[Dd]ate)\b\s*[:=]?\s*(.*)")
 _EXTENDED = re.compile(r"_?ext(?:ended)?$", re.IGNORECASE)
@@ -36,7 +37,7 @@ def read_pm(text: str, file: str) -> list[PortReading]:
         If a line is malformed, or a port occurs twice.
     """
     said = FileReader(file)
-    time_ns = None
+    time_ns, rules = None, 0
     now: tuple[PortReading, list[_Value]] | None = None
     ports = []
     for number, line in enumerate(map(str.strip, text.split("\n")), 1):
@@ -44,16 +45,29 @@ def read_pm(text: str, file: str) -> list[PortReading]:
         if port:
             now = PortReading(number, int(port[1]), int(port[2], 16), time_ns=time_ns), []
             ports.append(now)
+            rules = 0
         elif value and now:
             now[1].append((value[1], _number(value[2]), number))
         elif line.startswith("#"):
             time_ns = _time(said, line, time_ns)
-        elif line and not _RULE.fullmatch(line):
+        elif _RULE.fullmatch(line):
+            # One rule is below the line of a port, and the next one is above that of the next port.
+            rules += 1
+            now = now if rules < 2 and now and not now[1] else None
+        elif line:
             said.fail(
                 f"expected a port or the value of a counter, found {shown(line)}", number
             )  # fmt: skip
-    for row, values in ports:
-        _add(said, row, values)
+    # All ports have the counters of PortCounters. One that lacks some is cut short, or the rest of
+    # its lines are those of another port.
+    named = [{column_of(name) for name, *_ in values} & _ALWAYS for _, values in ports]
+    whole = max(map(len, named), default=0)
+    for (row, values), names in zip(ports, named, strict=True):
+        if len(names) < whole:
+            what = "left out: it has fewer counters than others"
+            said.leave_out(f"{row.name} in line {row.line}", "port", what, "half a reading")
+        else:
+            _add(said, row, values)
     return said.done()
 
 

@@ -7,13 +7,13 @@ the node (``# guid 0x…``), and the length of a tick of PortXmitWait (``# tick 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from weft.counters.counters import COUNTERS, Counters, column_of
 from weft.counters.formats.record import FileReader, PortReading
 from weft.counters.slots import lids_of_slots, nodes_of_slots
-from weft.counters.times import moment_of
+from weft.counters.times import moment_of, time_text
 from weft.fabrics.formats.diags import FATAL, MESSAGE, warn_messages
 from weft.fabrics.formats.records import shown
 
@@ -26,8 +26,11 @@ _VALUE = re.compile(r"([A-Za-z][\w\[\]]*):\.+(0x[0-9a-fA-F]{1,16}|\d{1,20})", re
 _NOTE = re.compile(r"#\s*(time|guid|tick)\b[:=]?\s*(.*)", re.ASCII)
 _TICK = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) bytes", re.ASCII)
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
+#: Counters of all ports.
+_LEAST = {"port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts"}
+_HALF = ("port", "left out: it has fewer counters than others of its kind", "half a reading")
 #: Values of a block that are no counters.
-_OTHERS = {"CounterSelect", "CounterSelect2"}
+_OTHERS = {"PortSelect", "CounterSelect", "CounterSelect2"}
 
 
 def read(text: str, file: str) -> list[PortReading]:
@@ -46,14 +49,15 @@ class _Perfquery(FileReader):
 
     now: PortReading | None = None
     kind = ("", "")
+    lines = 0
     guid = 0
     time_ns: int | None = None
     tick_bytes: float | None = None
 
     def read(self, text: str) -> list[PortReading]:
         lines = text.split("\n")
-        #: Most counters of a port, by what the port can count.
-        self.most: dict[tuple[str, str], int] = {}
+        #: Number of lines, and port, by what a port can count: these have the same lines.
+        self.of_kind: dict[tuple[str, str], list[tuple[int, PortReading]]] = defaultdict(list)
         messages: list[tuple[int, str]] = []
         for number, line in enumerate(map(str.rstrip, lines), 1):
             if match := _VALUE.fullmatch(line):
@@ -75,13 +79,20 @@ class _Perfquery(FileReader):
                 messages.append((number, line))
             elif line[0] != "#" or "ounters:" in line:
                 self.fail(f"expected a counter of perfquery, found {shown(line)}", number)
-        self._end(last=True)
+        self._end()
         warn_messages(self.file, messages)
+        for ports in self.of_kind.values():
+            most = max(count for count, _ in ports)
+            for count, port in ports:
+                if count < most or not port.values.keys() >= _LEAST:
+                    self.leave_out(f"{port.name} in line {port.line}", *_HALF)
+                else:
+                    self.add(port)
         return self.done()
 
     def _begin(self, header: re.Match[str], number: int) -> None:
         kind, lid, port, mask = header.groups()
-        self.kind = kind, mask or ""
+        self.kind, self.lines = (kind, mask or ""), 0
         self.now = PortReading(
             number, int(port), self.guid, int(lid or 0), time_ns=self.time_ns,
             narrow=kind == _NARROW, tick_bytes=self.tick_bytes,
@@ -95,13 +106,15 @@ class _Perfquery(FileReader):
         name, text = match.groups()
         if self.now is None:
             self.fail("this value is not below a header of perfquery", number)
+        if (self.lines > 0) == (name == "PortSelect"):
+            self.fail(
+                f"expected PortSelect as first line of {self.now.name}, and only there", number
+            )
+        self.lines += not cut  # a last line without an end may be cut short
         value = int(text, 16 if text[1:2] == "x" else 10)
         if name == "PortSelect" and value != self.now.port:
             self.fail(f"PortSelect is {value} below a header of port {self.now.port}", number)
-        if self.kind[0] not in (_WIDE, _NARROW) or name == "PortSelect" or name in _OTHERS:
-            return
-        if cut:
-            self._half(f"the last line, {name} of {self.now.name}, has no end")
+        if self.kind[0] not in (_WIDE, _NARROW) or name in _OTHERS or cut:
             return
         if value >> 64:
             self.fail(f"{name} is {value}, but the counter has 64 bits", number)
@@ -109,20 +122,11 @@ class _Perfquery(FileReader):
             self.fail(f"{name} of {self.now.name} occurs twice", number)
         self.put(self.now, name, value, number)
 
-    def _half(self, item: str) -> None:
-        self.leave_out(item, "part", "of the file that is cut short", "half a reading")
-
-    def _end(self, last: bool = False) -> None:
-        """Add the present port, if there is one."""
-        port, self.now = self.now, None
-        if port is None or self.kind[0] not in (_WIDE, _NARROW):
-            return
-        most = self.most.get(self.kind, 0)
-        if not port.values or (last and len(port.values) < most):
-            self._half(f"{port.name} has {len(port.values)} counters, fewer than other ports")
-        self.most[self.kind] = max(most, len(port.values))
-        if port.values:
-            self.add(port)
+    def _end(self) -> None:
+        """End the present port, if there is one."""
+        if self.now is not None and self.kind[0] in (_WIDE, _NARROW):
+            self.of_kind[self.kind].append((self.lines, self.now))
+        self.now = None
 
     def _note(self, note: re.Match[str], number: int) -> None:
         what, text = note[1], note[2].strip()
@@ -146,8 +150,7 @@ def write(counters: Counters) -> Iterator[tuple[int, str]]:
     node_of, lids = nodes_of_slots(fabric), lids_of_slots(fabric)
     for reading in counters.readings:
         time_ns = int(reading.frame["reading"].to_physical()[0])
-        at = datetime.fromtimestamp(time_ns // 10**9, UTC).replace(tzinfo=None).isoformat()
-        lines = [f"# time {at}.{time_ns % 10**9:09d}Z"]
+        lines = [f"# time {time_text(time_ns)}"]
         tick = None
         for row in reading.frame.select("slot", "tick_bytes", *columns).iter_rows(named=True):
             node = int(node_of[row["slot"]])

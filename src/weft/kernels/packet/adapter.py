@@ -89,8 +89,8 @@ def choose_pair(net, link, now):
     """Choose the queue pair that an adapter's free link serves.
 
     Returns the queue pair; NOTICE for a notification; -1 if no lane can send. `COUNT.picked` is set
-    to the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that
-    now lacks credits may send.
+    to the result of `choose_lane`, `COUNT.soon_ps` to the earliest time at which a lane that
+    now lacks credits may send, and `COUNT.ready_ps` to `now`.
     """
     rules, adapters = net.rules, net.adapters
     asking = np.int64(net.topology.links[link].asking)
@@ -113,6 +113,7 @@ def choose_pair(net, link, now):
             lane.is_short = 1
         soon = min(soon, back)
     net.count.soon_ps = soon
+    net.count.ready_ps = now
     if not candidates:
         return np.int64(-1)
     picked = choose_lane(net.arbitration, rules, link, candidates)

@@ -59,7 +59,9 @@ def _grant(net, ranks, number, now):
         pair = np.int64(-1)
         slot = choose_packet(net, number, now)
         can_grant = slot >= 0
+    waits = net.arbitration.arbiters[number]
     if not can_grant:
+        waits.ready_ps = min(waits.ready_ps, count.ready_ps)
         if count.soon_ps < NEVER:
             wake(net, number, count.soon_ps)
         return
@@ -78,6 +80,8 @@ def _grant(net, ranks, number, now):
     size = np.int64(packet.wire_bytes)
     lasts = duration(net, number, size)
     until = now + lasts
+    waits.blocked_ps += max(now - max(waits.ready_ps, link.free_at_ps), 0)
+    waits.ready_ps = NEVER
     link.free_at_ps = until
     if adapter and kind.memory_gbps > 0:
         link.free_at_ps = now + max(lasts, rounded(size, kind.memory_gbps))

@@ -116,8 +116,10 @@ QUEUE = record_type(
     last="i4",
 )
 
-#: Lane arbitration of a link.
+#: Lane arbitration of a link, and its waits.
 ARBITER = record_type(
+    ready_ps="i8",  # since when the link, if free, could send but for credits and arbitration
+    blocked_ps="i8",  # time for which it was free and sent nothing that was ready
     last_lane="i4",  # lane of the last packet
     high_entry="i4",  # present entry of the high table
     high_left="i4",  # rest of the weight of that entry, in units of 64 bytes
@@ -237,6 +239,7 @@ COUNT = record_type(
     due="i8",  # number of links in `Net.due`
     picked="i8",  # result of lane arbitration: lane * 2, plus 1 if from the high table
     soon_ps="i8",  # if arbitration picks no packet: earliest time at which it may pick one
+    ready_ps="i8",  # and earliest time at which credits and arbitration alone prevent it
     serials="i8",  # packets injected
     injected_bytes="i8",  # size of these packets on the wire
     delivered="i8",  # packets delivered

@@ -118,14 +118,14 @@ def choose_packet(net, link, now):
     round-robin order wins.
 
     Returns the slot of the packet; -1 if none can leave. `COUNT.picked` is set to the result of
-    `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a packet that now cannot leave
-    may do so.
+    `choose_lane`, `COUNT.soon_ps` to the earliest time at which a packet that now cannot leave
+    may do so, and `COUNT.ready_ps` to that at which its bytes have arrived.
     """
     packets, topology, best = net.calendar.packets, net.topology, net.best
     count, words = net.rules.lanes, net.rules.words
     first_port = np.int64(topology.rows[topology.links[link].tail_row].first_port)
     asking = np.uint64(topology.links[link].asking)
-    soon = np.int64(NEVER)
+    soon = ready = np.int64(NEVER)
     candidates = np.int64(0)
     while asking:
         lane = lowest_bit(asking)
@@ -147,6 +147,7 @@ def choose_packet(net, link, now):
                 seen = candidates >> out_lane & 1
                 if seen and best[out_lane].distance < distance:
                     continue
+                ready = min(ready, packet.time_ps)
                 at = max(packet.time_ps, port_free(net, incoming))
                 needed = credits_of(net.rules, np.int64(packet.wire_bytes))
                 if credits_now(net.credits, onto, now) < needed:
@@ -161,6 +162,7 @@ def choose_packet(net, link, now):
                 best[out_lane].distance = distance
                 best[out_lane].slot = slot
     net.count.soon_ps = soon
+    net.count.ready_ps = max(ready, now)
     if not candidates:
         return np.int64(-1)
     picked = choose_lane(net.arbitration, net.rules, link, candidates)
@@ -199,6 +201,8 @@ def take(net, slot, until, now):
         if other != out:
             _withdraw_request(net, out, lane, port)
             _request(net, follower)
+        waits = net.arbitration.arbiters[other]
+        waits.ready_ps = min(waits.ready_ps, max(follower.time_ps, now))
         time = max(follower.time_ps, port_free(net, incoming))
         _schedule(net, other, time, now)
     send_back(net, incoming, lane, needed, until + kind_of(net, incoming).credit_latency_ps, now)

@@ -156,6 +156,9 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
         counted from the earliest departure on an idle link.
     busy_ps
         int64 [links]: time for which the link carried packets.
+    blocked_ps
+        int64 [links]: time for which the link was free and sent nothing for lack of credits or
+        because of arbitration, as PortXmitWait counts, although a packet was ready for it.
     buffer_wait_ps
         int64 [links]: total wait, in the buffer at the far end of each link, of packets that came
         over the link and have left that buffer; 0 if the link ends at an adapter.
@@ -202,6 +205,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     wire_bytes: NDArray[np.int64]
     wait_ps: NDArray[np.int64]
     busy_ps: NDArray[np.int64]
+    blocked_ps: NDArray[np.int64]
     buffer_wait_ps: NDArray[np.int64]
     held_bytes: NDArray[np.int64]
     overtook: NDArray[np.int64]

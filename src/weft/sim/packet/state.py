@@ -245,14 +245,18 @@ class PacketRunState:
         return arrays
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
-        """Return packets, wire bytes and waits of links and lanes, and busy times of links."""
+        """Return packets, bytes and waits of links and lanes; busy and blocked times of links."""
         lanes, links = self.net.lanes.reshape(self._shape), self.net.topology.links
         # For a packet that is being sent, only the time up to now counts as busy.
         memory = self.net.topology.kinds["memory_gbps"][links["kind"]]
         slow = (memory > 0) & (links["tail_row"] < 0)
         free = np.where(slow, links["cable_free_ps"], links["free_at_ps"])
         busy = lanes["busy_ps"].sum(1) - np.maximum(free - now, 0)
-        return lanes["packets"].copy(), lanes["wire_bytes"].copy(), lanes["wait_ps"].copy(), busy
+        waits = self.net.arbitration.arbiters
+        since = np.maximum(waits["ready_ps"], links["free_at_ps"])
+        blocked = waits["blocked_ps"] + np.maximum(now - since, 0)
+        sent = (lanes[name].copy() for name in ("packets", "wire_bytes", "wait_ps"))
+        return *sent, busy, blocked
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -268,7 +272,7 @@ class PacketRunState:
         if not complete:
             # Times after the stop that were recorded in advance are not part of the result.
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
-        packets, wire_bytes, wait, busy = self.counters(end)
+        packets, wire_bytes, wait, busy, blocked = self.counters(end)
         links = self.net.topology.links
         first = links["first_queue"].astype(np.int64)
         waited = np.concatenate([[0], np.cumsum(self.net.queues["wait_ps"])])
@@ -278,6 +282,7 @@ class PacketRunState:
             "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
+            "blocked_ps": blocked,
             "buffer_wait_ps": waited[first + self.net.rules["lanes"] * links["queues"]]
             - waited[first],
             "held_bytes": self._kept("most_held_bytes"),
@@ -317,9 +322,11 @@ class PacketRunState:
             wants=stacked(2, np.int32, links, lanes),
             wants_vl=stacked(3, np.int8, links, lanes),
             why=stacked(4, np.uint8, links, lanes),
+            packets=stacked(5, np.int64, links, lanes),
             wire_bytes=stacked(6, np.int64, links, lanes),
             wait_ps=stacked(7, np.int64, links, lanes),
             busy_ps=stacked(8, np.int64, links),
+            blocked_ps=stacked(9, np.int64, links),
         )
 
     def _grow(self) -> None:
@@ -390,7 +397,7 @@ def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
     """Return the initial state of the lane arbitration of links."""
     rules = VlArbitration() if given is None else given
     high, low = (np.array(list(table), dtype=records.WEIGHT) for table in (rules.high, rules.low))
-    arbiters = aligned(links, records.ARBITER, {"last_lane": -1})
+    arbiters = aligned(links, records.ARBITER, {"last_lane": -1, "ready_ps": records.NEVER})
     for table, left in ((high, "high_left"), (low, "low_left")):
         if len(table):
             arbiters[left] = table["weight"][0]

@@ -45,6 +45,7 @@ from weft.core.settings import (
     settings,
 )
 from weft.core.units import Nanoseconds
+from weft.counters.times import BEGIN, time_of
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
@@ -244,6 +245,11 @@ class JobPart(Part):
     start: Nanoseconds = 0.0
 
 
+def _begin(text: str) -> str:
+    time_of(text)
+    return text
+
+
 class OutputPart(Part):
     """Files of results.
 
@@ -259,6 +265,11 @@ class OutputPart(Part):
         Write a page that shows a run of the packet level over time.
     congestion_matrix
         Draw where packets wait in a run of the packet or the flit level (.png, .svg or .pdf).
+    counters
+        Folder for what ``perfquery -x`` of all ports would have shown in a run of the packet level:
+        a file at the beginning, at each snapshot and at the end.
+    counters_begin
+        Date and time of day at which the run begins, for these files.
     """
 
     GROUP: ClassVar[Group] = "output"
@@ -270,6 +281,8 @@ class OutputPart(Part):
     messages: Annotated[Truth, Option(flag="no_messages", means=False)] = True
     html: Annotated[File, Field(min_length=1)] | None = None
     congestion_matrix: Annotated[File, Field(min_length=1)] | None = None
+    counters: Annotated[Folder, Field(min_length=1)] | None = None
+    counters_begin: Annotated[str, AfterValidator(_begin)] = BEGIN
 
 
 class FabricKeys(Part):

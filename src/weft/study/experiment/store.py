@@ -140,7 +140,7 @@ def meanings(levels: tuple[str, ...]) -> pl.DataFrame:
         ),
     ]
     rows = [
-        (table, level, name, str(column.dtype()), column.unit, column.meaning)
+        (table, level, name, str(column.dtype), column.unit, column.meaning)
         for table, level, columns in described
         for name, column in columns.items()
     ]
