@@ -171,6 +171,9 @@ def test_wrong_input_is_refused() -> None:
     before = tables(TREE)
     with pytest.raises(InputError, match="OpenSM has no engine dmodk"):
         opensm_reroute(TREE, before, after, "dmodk")
+    for option in ("balance=flows", "lmc=1"):
+        with pytest.raises(InputError, match="OpenSM's minhop has "):
+            opensm_reroute(TREE, before, after, f"minhop:{option}")
     with pytest.raises(InputError, match="another fabric"):
         opensm_reroute(after, before, TREE, "minhop")
     with pytest.raises(InputError, match="no node"):

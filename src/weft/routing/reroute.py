@@ -74,7 +74,7 @@ def opensm_reroute(
         If OpenSM's tables differ from run to run (ftree with cables within a level), weft's engine
         cannot route the fabric, or the seeds of ``torus-2QoS:conf=FILE`` have failed.
     InputError
-        If OpenSM has no such engine, or an option is invalid.
+        If OpenSM has no such engine, or an option is invalid or contradicts `routes`.
 
     Notes
     -----
@@ -94,7 +94,11 @@ def opensm_reroute(
         spec = entry.name if entry.name in OTHERWISE else entry.facts.get("as_opensm")
         if spec is None:
             raise InputError(f"OpenSM has no engine {entry.name}")
-        options = {**engines.parse(spec)[1], **given, "lmc": routes.lmc}
+        fixed = {**engines.parse(spec)[1], "lmc": routes.lmc}
+        for name, value in fixed.items():
+            if str(given.get(name, value)) != str(value):
+                raise InputError(f"OpenSM's {entry.name} has {name}={value}, not {given[name]}")
+        options = {**given, **fixed}
         present, reached = empty_table(whole, routes.lmc), _reached(whole, sm)
         row = whole.graph.node_row[whole.link_from]
         if _there(before, whole)[(row >= 0) & reached[row]].all():
