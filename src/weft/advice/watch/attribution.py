@@ -250,7 +250,10 @@ class _Fit:
         """Return the fit; what it leaves counts as an error of the measured rate."""
         share = csc_array(system.share @ mix)
         deviation, quantile = errors.deviation(system.gbps), errors.quantile(len(system.gbps))
-        rate = _fitted(csr_array(share), system.gbps, deviation, (mix > 0).T @ _gravity(system))
+        # Without more knowledge, all pairs of endpoints are alike.
+        alike = system.sending.size[system.source] * system.receiving.size[system.destination]
+        alike = alike * (system.gbps.sum() / max((system.share @ alike).sum(), 1))
+        rate = _fitted(csr_array(share), system.gbps, deviation, (mix > 0).T @ alike)
         slack = quantile * deviation + np.abs(share @ rate - system.gbps)
         most = system.most_gbps + quantile * errors.deviation(system.sending.gbps[system.source])
         most = np.where(np.isnan(most), np.inf, most)[mix.indices] / mix.data
@@ -264,7 +267,7 @@ def _fitted(
     deviation: NDArray[np.float64],
     prior: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the rates closest to the measured ones, among such the closest to those before.
+    """Return the rates closest to the measured ones, among such the closest to `prior`.
 
     Minimises the sum of squared errors, each divided by its variance, plus the Kullback-Leibler
     divergence from `prior`. This is done in the dual problem, which has one variable for each
@@ -297,21 +300,6 @@ def _fitted(
         options={"gtol": close, "maxiter": 200},
     )  # fmt: skip
     return rates(found.x)
-
-
-def _gravity(system: PathRates) -> NDArray[np.float64]:
-    """Return rates of pairs in proportion to what the destination receives, float64 [pairs].
-
-    They add up to what the source sends; a rate that is not known is the mean.
-    """
-    sent, received = (
-        np.where(np.isnan(side.gbps), np.append(side.gbps[side.gbps > 0], 1).mean(), side.gbps)
-        for side in (system.sending, system.receiving)
-    )
-    part = received[system.destination]
-    total = np.bincount(system.source, part, minlength=len(sent))
-    rate: NDArray[np.float64] = sent[system.source] * part / total[system.source]
-    return rate
 
 
 class _Share:
