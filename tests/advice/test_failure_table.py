@@ -49,7 +49,9 @@ def expected(
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@pytest.mark.parametrize("engine", ["minhop:balance=opensm", "updn:balance=opensm", "dor"])
+@pytest.mark.parametrize(
+    "engine", ["minhop:balance=opensm", "updn:balance=opensm", "dnup:balance=opensm", "dor"]
+)
 @pytest.mark.parametrize("after", ["anew", "unchanged", "sweep"])
 def test_rows_are_those_of_compare(name: str, engine: str, after: str) -> None:
     base = FABRICS[name]()

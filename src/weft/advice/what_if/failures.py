@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.advice.what_if.figures import Remains, Tally, Traffic, fast, figures, table_figures
+from weft.advice.what_if.figures import (
+    Ports,
+    Remains,
+    Tally,
+    Traffic,
+    fast,
+    figures,
+    table_figures,
+)
+from weft.advice.what_if.sweep import Sweep
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
@@ -197,12 +206,19 @@ class _Known:
             return opensm_reroute(self.with_lids, self.routes, failed, self.reroute)
         return self.routes.on(self.fabric, failed)
 
-    def figures(self, remains: Remains, after: TableRoutes) -> dict[str, Any]:
+    @cached_property
+    def sweep(self) -> Sweep | None:
+        """The next sweep if nothing fails; None if no other can be computed from it."""
+        if not (self.reroute and isinstance(self.routes, TableRoutes) and fast(self.routes)):
+            return None
+        return Sweep.of(self.fabric, self.routes, self.reroute)
+
+    def figures(self, remains: Remains, after: Ports) -> dict[str, Any]:
         """Return the figures of tables that have the numbers of the fabric before."""
         assert isinstance(self.routes, TableRoutes)
         before, tally = self.whole
-        tally = tally.after(before, remains, self.routes.table, after.table)
-        return table_figures(remains, after.table, tally, self.traffic)
+        tally = tally.after(before, remains, self.routes.table, after)
+        return table_figures(remains, after, tally, self.traffic)
 
     @cached_property
     def whole(self) -> tuple[Remains, Tally]:
@@ -237,9 +253,14 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
     }
     numbered = isinstance(routes, TableRoutes) and fast(routes)
     if isinstance(routes, TableRoutes) and numbered and not known.reroute:
-        return row | known.figures(remains, routes) | {"routed_by": routes.engine}
+        return row | known.figures(remains, routes.table) | {"routed_by": routes.engine}
     failed = failure.of(fabric)
     try:
+        if known.sweep and failed.num_destinations == fabric.num_destinations:
+            swept = known.sweep.after(remains, failed)
+            if swept is not None:
+                name = engine.parse(known.reroute)[0].name
+                return row | known.figures(remains, swept) | {"routed_by": name}
         after = known.routes_on(failed)
     except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
         return row | {"refusal": str(reason)}
@@ -247,6 +268,6 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
     if not (isinstance(after, TableRoutes) and fast(after)):
         return row | figures(failed, after, known.traffic)
     if numbered and failed.num_destinations == fabric.num_destinations:
-        return row | known.figures(remains, after)
+        return row | known.figures(remains, after.table)
     remains = Remains(failed)
     return row | table_figures(remains, after.table, Tally.of(remains, after.table), known.traffic)

@@ -7,13 +7,15 @@ from weft.kernels.routing.tables import count_lids, due
 
 #: Kinds of a step away from the destination; an `EARLY` step must not follow a `LATE` one.
 EARLY, LATE, LEVEL = 0, 1, 2
+#: In place of a kind: the edge has failed.
+GONE = 3
 
 #: Most hops that OpenSM counts; its 255 means a port without a path.
 MOST_HOPS = 254
 
 
 @njit(cache=True)
-def _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue):
+def port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue):
     """Fill hops[e] with the number of edges of the path to the goal that starts with edge e.
 
     As in OpenSM, a row propagates the hops of its best port. But which steps may follow depends on
@@ -38,7 +40,7 @@ def _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue):
         count -= 1
         waits[row] = 0
         for e in range(edge_offset[row], edge_offset[row + 1]):
-            if came[row] == LATE and step[e] == EARLY:
+            if step[e] == GONE or (came[row] == LATE and step[e] == EARLY):
                 continue
             back = reverse[e]
             if least[row] + 1 < hops[back]:
@@ -67,13 +69,14 @@ def ranked_tables(graph, system, step, row_order, targets, most_hops, table):
     rows = len(graph.edge_offset) - 1
     hops, edges = np.empty((2, len(step)), dtype=np.int32)
     least, queue = np.empty((2, rows), dtype=np.int32)
+    every = np.arange(rows).astype(np.int32)
     came, waits = np.empty((2, rows), dtype=np.uint8)
     behind = np.zeros(len(step), dtype=np.int64)
     for turn in range((1 << targets.lmc) + 1):
         for goal in row_order:
             if due(goal, turn, targets):
-                _port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
+                port_hops(graph, step, goal, most_hops, hops, least, came, waits, queue)
                 count_lids(
-                    goal, turn, graph, system, least, hops, most_hops, edges, behind, targets,
-                    table,
+                    goal, turn, graph, system, least, hops, most_hops, every, edges, behind,
+                    targets, table,
                 )  # fmt: skip

@@ -219,8 +219,10 @@ def _counted_edge(edges, count, graph, system, behind, table, line, offset, row)
 
 
 @njit(cache=True)
-def count_lids(goal, turn, graph, system, hops, edge_hops, most, edges, behind, targets, table):
-    """Fill the entries of all rows for the destinations of a row `goal` that are due in a turn.
+def count_lids(
+    goal, turn, graph, system, hops, edge_hops, most, rows, edges, behind, targets, table
+):
+    """Fill the entries of some rows for the destinations of a row `goal` that are due in a turn.
 
     OpenSM first routes to LID offset 0 of all endpoints, then to all switches, which have one LID
     and are not counted, then to the other LID offsets of endpoints. Present entries that start a
@@ -231,6 +233,7 @@ def count_lids(goal, turn, graph, system, hops, edge_hops, most, edges, behind, 
     - `hops` [rows], `edge_hops` [edges]: hops to the goal from each row, and by each edge; if there
       are none by edge, they are those of its head and 1.
     - `most`: rows with more hops have no path.
+    - `rows`, int32: the rows.
     - `edges`, int32 [edges]: work space.
     - `targets`, `table`: as in `balanced_tables`.
     """
@@ -238,7 +241,7 @@ def count_lids(goal, turn, graph, system, hops, edge_hops, most, edges, behind, 
     row_base, slot_edge, destination = graph.row_base, graph.slot_edge, targets.destination
     lmc, by_edge, offset = targets.lmc, len(edge_hops) > 0, max(0, turn - 1)
     copies = 1 << lmc if turn == 1 else 1
-    for row in range(len(hops)):
+    for row in rows:
         count = -1
         for t in range(targets.offset[goal], targets.offset[goal + 1]):
             if (destination[t] < targets.num_endpoints) == (turn == 1):
@@ -308,13 +311,14 @@ def counted_tables(graph, system, row_order, targets, behind, table, search):
       shortest path stay.
     """
     hops, edges = search.hops, search.edges
+    rows = np.arange(len(hops)).astype(np.int32)
     for turn in range((1 << targets.lmc) + 1):
         for goal in row_order:
             if due(goal, turn, targets):
                 bfs(graph.edge_offset, graph.edge_row, goal, hops, search.queue)
                 count_lids(
-                    goal, turn, graph, system, hops, edges[:0], UNREACHED - 1, edges, behind,
-                    targets, table,
+                    goal, turn, graph, system, hops, edges[:0], UNREACHED - 1, rows, edges,
+                    behind, targets, table,
                 )  # fmt: skip
 
 

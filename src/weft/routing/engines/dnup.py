@@ -93,12 +93,17 @@ def dnup_as_opensm(
 
     `table`: the present tables, of which entries on shortest legal paths stay; changed in place.
     """
-    rank, graph = leaf_ranks(fabric), fabric.graph
-    away = rank[graph.edge_row] - rank[graph.edge_tail]
-    step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
+    step = dnup_steps(fabric)
     fill_ranked(fabric, table, step, lmc)
     notes = lost_pairs(fabric, table, step, lmc)
     return TableRoutes("dnup", fabric.digest, notes=notes, table=table, lmc=lmc)
+
+
+def dnup_steps(fabric: Fabric) -> NDArray[np.uint8]:
+    """Return the kind of each edge in OpenSM's search from the destination, uint8 [edges]."""
+    rank, graph = leaf_ranks(fabric), fabric.graph
+    away = rank[graph.edge_row] - rank[graph.edge_tail]
+    return np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
 
 
 def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:

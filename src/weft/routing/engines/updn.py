@@ -126,12 +126,7 @@ def updn_as_opensm(
 
     `table`: the present tables, of which entries on shortest legal paths stay; changed in place.
     """
-    if root_guid_file is None and roots in ((), ("opensm",)):
-        chosen, rule = detected_roots(fabric), "detected by OpenSM"
-    else:
-        chosen, rule = chosen_roots(fabric, roots, root_guid_file, complete=roots == ("center",))
-    label = fabric.graph.components
-    rootless = np.isin(label, np.setdiff1d(label[row_adapters(fabric) > 0], label[chosen]))
+    chosen, rule, rootless = opensm_roots(fabric, roots, root_guid_file)
     other = None
     if rootless.any():
         name = fabric.node_names[fabric.graph.row_node[np.argmax(rootless)]]
@@ -141,7 +136,7 @@ def updn_as_opensm(
         other = fall_back(fabric, "updn", reason, lmc=lmc, table=table.copy())
         if not len(chosen):
             return other
-    step = _opensm_steps(fabric, chosen)
+    step = opensm_steps(fabric, chosen)
     fill_ranked(fabric, table, step, lmc)
     notes = (_roots_note(fabric, chosen, rule), *lost_pairs(fabric, table, step, lmc))
     if other is not None:
@@ -150,6 +145,19 @@ def updn_as_opensm(
         table[lines] = other.table[lines]
     refusals = () if other is None else other.refusals
     return TableRoutes("updn", fabric.digest, table=table, lmc=lmc, notes=notes, refusals=refusals)
+
+
+def opensm_roots(
+    fabric: Fabric, roots: tuple[str, ...] = (), root_guid_file: Path | None = None
+) -> tuple[NDArray[np.int32], str, NDArray[np.bool_]]:
+    """Return the rows of OpenSM's roots, the rule that selected them, and the rows without any."""
+    if root_guid_file is None and roots in ((), ("opensm",)):
+        chosen, rule = detected_roots(fabric), "detected by OpenSM"
+    else:
+        chosen, rule = chosen_roots(fabric, roots, root_guid_file, complete=roots == ("center",))
+    label = fabric.graph.components
+    rootless = np.isin(label, np.setdiff1d(label[row_adapters(fabric) > 0], label[chosen]))
+    return chosen, rule, rootless
 
 
 def _roots_note(fabric: Fabric, roots: NDArray[np.int32], rule: str) -> str:
@@ -282,7 +290,7 @@ def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
     return ranks
 
 
-def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
+def opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Return EARLY for edges that go up in OpenSM's search from the destination, else LATE.
 
     Between equal ranks, the edge to the lower GUID goes up; between two roots, both edges go up.
