@@ -10,15 +10,17 @@ from tests.fabrics.test_additions import clos
 import weft
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.what_if.evaluate import SWEEP, InPlace, WhatIf, harm, what_if
+from weft.advice.what_if.jobs import JOBS, JobTraffic
 from weft.advice.what_if.page import what_if_page
 from weft.advice.what_if.scenario import EACH, Scenario
+from weft.advice.what_if.singles import PAIRS, singles
 from weft.advice.what_if.singles import harm as worst
-from weft.advice.what_if.singles import singles
 from weft.advice.what_if.words import sentences, singles_sentences
 from weft.core.errors import InputError
 from weft.report.comparison_page import render
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
+from weft.sim.static.loads import inner_links
 
 
 def answer_of(fabric: weft.Fabric, engine: str = "minhop", **changes: object) -> WhatIf:
@@ -144,7 +146,7 @@ def test_what_leaves_no_hosts_is_an_error() -> None:
 def test_each_part_fails_by_itself_worst_first() -> None:
     fabric = clos()
     place = InPlace.of(fabric, "minhop")
-    found = singles(fabric, place, EACH, ["updn"], samples=9, seed=2)
+    found = singles(fabric, place, EACH[:2], ["updn"], samples=9, seed=2)
     rows = found.table.rows(named=True)
     assert len(rows) == 6 + 16 == len(found.failures)
     assert rows == sorted(rows, key=worst, reverse=True)
@@ -226,3 +228,38 @@ def test_the_page_draws_loads_on_the_fabric_with_all_parts() -> None:
     assert [row["fails"] for row in section.rows] == found.table["failed"].to_list()
     assert page.engines[0].name == "now"
     assert "What if spine1 and node03 fail" in render(page)
+
+
+def test_running_jobs_are_judged_by_what_their_links_would_carry() -> None:
+    fabric = clos()
+    hosts = {"1 (a)": np.arange(8), "2 (b)": np.array([8, 12]), "3 (c)": np.array([15])}
+    jobs = JobTraffic.of(fabric, hosts)
+    result = answer_of(fabric, fail=("leaf3",))
+    more = result.with_runs(jobs.runs(result.before), jobs.runs(result.after), "Jobs.")
+    runs = {run.engine: run for run in more.after.runs if run.pattern == JOBS}
+    assert [*runs] == ["updn", IN_PLACE, SWEEP]
+    # Both pairs of job 2 have lost a host; of 56 pairs of job 1, those between leaves cross cables.
+    assert runs[SWEEP].unrouted_share == 2 / 58
+    between = inner_links(more.changed.after)
+    # Each of its 8 hosts sends 4 of 7 parts of its rate to the other leaf.
+    sent = runs[SWEEP].flows[between & (more.changed.after.link_from < 2)].sum()
+    assert sent == pytest.approx(8 * 4 / 7)
+    said = jobs.sentences(more)
+    assert said[0] == "1 running job loses machines: 2 (b)."
+    peak = max(runs[SWEEP].load[between])
+    assert f"{peak:.2f} (OpenSM's next sweep)" in said[1]
+    assert more.after.runs_table["pattern"].to_list().count(JOBS) == 3
+    with pytest.raises(InputError, match="no running job has traffic"):
+        JobTraffic.of(fabric, {"3 (c)": np.array([15])})
+
+
+def test_pairs_of_failures_are_searched() -> None:
+    fabric = clos()
+    found = singles(fabric, InPlace.of(fabric, "minhop"), [PAIRS], ["updn"], samples=2)
+    assert len(found.table) == 22
+    assert found.pairs is not None
+    assert found.pairs.table["machines_cut"][0] == 12
+    told = singles_sentences(found)
+    assert told[-2].startswith("The worst pair found is ")
+    assert found.pairs.text() in told[-2]
+    assert told[-1].endswith("worst that cut off none.")

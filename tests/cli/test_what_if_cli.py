@@ -76,6 +76,18 @@ def test_failures_of_each_part_are_a_table(
     assert found["figures"] is None
 
 
+def test_running_jobs_are_read_from_slurm(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = tmp_path / "squeue.txt"
+    listed.write_text("JOBID|NAME|STATE|NODELIST\n7|cfd|RUNNING|node[01-06],gone1\n")
+    assert run(cluster, "--fail", "leaf1", "--jobs", listed, "--pattern", "shift") == 0
+    text = capsys.readouterr().out
+    assert "1 running job loses machines: 7 (cfd)." in text
+    assert "gone1 of job 7 (cfd)" in text
+    assert "running jobs" in text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -90,6 +102,7 @@ def test_failures_of_each_part_are_a_table(
         (["--fail", "spine1", "--engine", "nothing"], "unknown routing engine 'nothing'"),
         (["--fail", "spine1", "--engine", "ecmp"], "ecmp gives no forwarding tables"),
         (["--fail", "spine1", "--tables", "nowhere"], "nowhere"),
+        (["--fail", "spine1", "--workload", "shift"], "--workload needs --jobs"),
         (["--fail", "spine1", "--failures", "f.csv"], "--failures needs --fail each-switch"),
         (["--fail", "each-cable", "--table", "f.csv"], "--table needs a change"),
     ],

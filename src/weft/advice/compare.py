@@ -156,7 +156,7 @@ def compare(
         pattern_fits=fits,
         runs=tuple(runs),
         table=frame(ENGINE_COLUMNS, {k: [row[k] for row in kept] for k in ENGINE_COLUMNS}),
-        runs_table=_runs_table(fabric, runs),
+        runs_table=runs_table(fabric, runs),
         notes=(
             f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
             f"bisections, seed {seed}; a share "
@@ -399,7 +399,8 @@ def _users(
     return LinkUsers.of(node[sources], node[destinations], np.ones(len(sources), dtype=np.int64))
 
 
-def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
+def runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
+    """Return a frame of `RUN_COLUMNS`."""
     between = np.flatnonzero(inner_links(fabric))
     busiest = []
     for run in runs:

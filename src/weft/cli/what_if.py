@@ -20,13 +20,24 @@ from weft.advice.what_if.evaluate import (
     WhatIf,
     what_if,
 )
+from weft.advice.what_if.jobs import JobTraffic
 from weft.advice.what_if.page import value_text, what_if_page
 from weft.advice.what_if.scenario import Scenario
 from weft.advice.what_if.singles import SAMPLES, SINGLE_COLUMNS, Singles, singles
 from weft.advice.what_if.words import sentences, singles_sentences
 from weft.cli.common import TABLES, FabricArgument, JudgedOptions, announced_compile, check_files
 from weft.cli.common import console as open_console
-from weft.cli.option_types import FIRST, OUTPUT, RUNS, Engine, File, Pattern, Whole
+from weft.cli.option_types import (
+    FIRST,
+    OUTPUT,
+    RUNS,
+    WORKLOAD,
+    Engine,
+    File,
+    Pattern,
+    Whole,
+    Workload,
+)
 from weft.cli.options import options_of, split_names
 from weft.cli.output import emit
 from weft.cli.series import watched
@@ -40,6 +51,7 @@ from weft.fabrics.load import Source
 from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine as engines_of_weft
 from weft.subnet.audit import audit
+from weft.workload.slurm_jobs import job_hosts, read_jobs
 
 #: Engine of OpenSM if nothing names another one.
 _USUAL = "minhop"
@@ -99,6 +111,14 @@ def what_if_command(
             consume_multiple=(1, None),
         ),
     ] = (),
+    jobs: Annotated[
+        File | None,
+        FIRST(help="Running jobs: output of squeue or scontrol show job, as text or JSON."),
+    ] = None,
+    workload: Annotated[
+        Workload | None,
+        WORKLOAD(help="Workload within each running job. Default: all-to-all."),
+    ] = None,
     samples: Annotated[
         Whole | None,
         RUNS(help="Number of random bisections. Default: 1000, or 100 for each of many failures."),
@@ -130,16 +150,29 @@ def what_if_command(
     if table is not None and not scenario.changes:
         raise InputError("--table needs a change besides each-switch and each-cable")
     if failures is not None and not scenario.each:
-        raise InputError("--failures needs --fail each-switch or --fail each-cable")
+        raise InputError("--failures needs --fail each-switch, each-cable or each-pair")
+    if workload is not None and jobs is None:
+        raise InputError("--workload needs --jobs")
     chosen = [name for text in engines for name in split_names(text)] or ENGINES
     wanted = [name for text in patterns for name in split_names(text)] or PATTERNS
     result, single = None, None
     with announced_compile(kind="comparisons"), watched("failures") as progress:
         loaded, place, notes = _in_place(options.load(fabric), fabric, tables, engine)
+        traffic = None
+        if jobs is not None:
+            placed, missed = job_hosts(loaded, read_jobs(jobs))
+            notes += map(str, missed)
+            traffic = JobTraffic.of(loaded, placed, workload or "")
+
+        def judged(of: Scenario) -> WhatIf:
+            found = what_if(loaded, place, of, chosen, wanted, samples=samples or 1000, seed=seed)
+            if traffic is None:
+                return found
+            text = "What running jobs exchange if each host sends at its full rate."
+            return found.with_runs(traffic.runs(found.before), traffic.runs(found.after), text)
+
         if scenario.changes:
-            result = what_if(
-                loaded, place, scenario, chosen, wanted, samples=samples or 1000, seed=seed
-            )
+            result = judged(scenario)
         if scenario.each:
             base, after = (loaded, place) if result is None else result.settled
             single = singles(
@@ -150,11 +183,12 @@ def what_if_command(
             shown = result
             if shown is None and single is not None:
                 first = single.failures[single.worst_whole]
-                alone = Scenario(fail=first.options(loaded))
-                shown = what_if(
-                    loaded, place, alone, chosen, wanted, samples=samples or 1000, seed=seed
-                )
-    said = [*(sentences(result) if result else ()), *(singles_sentences(single) if single else ())]
+                shown = judged(Scenario(fail=first.options(loaded)))
+    said = sentences(result) if result is not None else []
+    if traffic is not None and result is not None:
+        said += traffic.sentences(result)
+    if single is not None:
+        said += singles_sentences(single)
     out = open_console()
     for line in (*said, *notes):
         out.print(escape(line), soft_wrap=True)
@@ -171,6 +205,7 @@ def what_if_command(
         refusals=_refusals(result) if result else {},
         failures=single.table if single else None,
         failures_by_engine=single.engines if single else None,
+        pairs=single.pairs.table if single and single.pairs else None,
     )  # fmt: skip
     if report is not None and shown is not None:
         write_comparison_page(

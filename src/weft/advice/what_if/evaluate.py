@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import polars as pl
 
 from weft.advice.alternatives import IN_PLACE
-from weft.advice.compare import compare, judge
-from weft.advice.comparison import ENGINE_COLUMNS, Comparison, EngineOutcome
+from weft.advice.compare import compare, judge, runs_table
+from weft.advice.comparison import ENGINE_COLUMNS, Comparison, EngineOutcome, PatternFit
 from weft.advice.what_if.figures import Remains
 from weft.advice.what_if.scenario import Changed, Scenario
 from weft.core.columns import Column, frame_of_rows
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.report.comparison_data import PatternRun
 from weft.routing import engine, route
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import TableRoutes
@@ -116,6 +117,21 @@ class WhatIf:
     before: Comparison
     after: Comparison
     table: pl.DataFrame
+
+    def with_runs(
+        self, before: Sequence[PatternRun], after: Sequence[PatternRun], text: str
+    ) -> WhatIf:
+        """Return the same with loads of further traffic, which `text` describes."""
+        results = [
+            replace(
+                result,
+                runs=(*result.runs, *more),
+                runs_table=pl.concat((result.runs_table, runs_table(result.fabric, more))),
+                pattern_fits=result.pattern_fits | {run.pattern: PatternFit(text) for run in more},
+            )
+            for result, more in ((self.before, before), (self.after, after))
+        ]
+        return replace(self, before=results[0], after=results[1])
 
     @property
     def now(self) -> EngineOutcome:

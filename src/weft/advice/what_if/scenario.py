@@ -19,7 +19,7 @@ from weft.fabrics.faults import Rates
 from weft.fabrics.named import Named, named
 
 #: What `fail` accepts besides names: each part of a kind in turn.
-EACH = ("each-switch", "each-cable")
+EACH = ("each-switch", "each-cable", "each-pair")
 
 Part = Annotated[str, Called("part")]
 
@@ -33,7 +33,8 @@ class Scenario(Settings):
     fail
         Fail these parts together: switches, machines, cables as ``node[port]``, lists such as
         ``spine[1-2]`` or patterns such as ``spine*``. ``each-switch`` fails every switch in turn,
-        after all other changes, and ``each-cable`` every cable between switches.
+        after all other changes, ``each-cable`` every cable between switches, and ``each-pair``
+        both, and the pairs of these that are likely to be the worst.
     slow
         Set the rates of the cables in these ports, ``node[port]=RATE``.
     drain

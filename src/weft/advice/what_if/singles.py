@@ -18,12 +18,15 @@ from weft.advice.what_if.failures import (
     failure_table,
 )
 from weft.advice.what_if.figures import Remains
+from weft.advice.what_if.pairs import WorstPairs, worst_pairs
 from weft.core.columns import Column, frame_of_rows
 from weft.fabrics import Fabric
 from weft.routing import engine
 
 #: Number of failures, worst first, for which other engines are tried: of those that cut off none.
 WORST = 5
+#: Kind of failures of two parts at the same time.
+PAIRS = "each-pair"
 #: Random bisections of each failure.
 SAMPLES = 100
 
@@ -79,6 +82,8 @@ class Singles:
     now: Mapping[str, Any]
     table: pl.DataFrame
     engines: pl.DataFrame
+    #: Pairs of failures; None if they were not asked for.
+    pairs: WorstPairs | None = None
 
     @property
     def worst_whole(self) -> int:
@@ -116,18 +121,16 @@ def singles(
     found = [
         failure
         for kind, each in (("each-switch", each_switch), ("each-cable", each_cable))
-        if kind in kinds
+        if kind in kinds or PAIRS in kinds
         for failure in each(fabric)
     ]
     options: dict[str, Any] = {"samples": samples, "seed": seed, "progress": progress}
     judged = [Failure(), *found]
-    until = failure_table(fabric, judged, place.routes, **options).rows(named=True)
-    keeps = engine.parse(place.engine)[0].name == "file"
-    after = until
-    if not keeps:
-        after = failure_table(
-            fabric, judged, place.routes, reroute=place.engine, **options
-        ).rows(named=True)  # fmt: skip
+    stale = swept = failure_table(fabric, judged, place.routes, **options)
+    if engine.parse(place.engine)[0].name != "file":
+        options["reroute"] = place.engine
+        swept = failure_table(fabric, judged, place.routes, **options)
+    until, after = stale.rows(named=True), swept.rows(named=True)
     now = until[0]
     apart = [_disconnected(fabric, each, row) for each, row in zip(judged, until, strict=True)]
     rows = [
@@ -145,10 +148,13 @@ def singles(
         for at, row in zip(first, table.rows(named=True), strict=True):
             lost = None if row["unrouted"] is None else row["unrouted"] - apart[at + 1]
             others.append((row["failed"], name, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
+    pairs = None
+    if PAIRS in kinds:
+        pairs = worst_pairs(fabric, found, swept[1:], place.routes, **options)
     return Singles(
         fabric, tuple(kinds), tuple(found[at] for at in order), now,
         frame_of_rows(SINGLE_COLUMNS, [tuple(rows[at].values()) for at in order]),
-        frame_of_rows(OTHER_COLUMNS, others),
+        frame_of_rows(OTHER_COLUMNS, others), pairs,
     )  # fmt: skip
 
 

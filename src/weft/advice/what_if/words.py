@@ -8,7 +8,7 @@ from typing import Any
 from weft.advice.alternatives import IN_PLACE
 from weft.advice.comparison import EngineOutcome, change_to
 from weft.advice.what_if.evaluate import SWEEP, WhatIf
-from weft.advice.what_if.singles import WORST, Singles
+from weft.advice.what_if.singles import PAIRS, WORST, Singles
 from weft.core.counts import count_text
 from weft.core.words import few
 from weft.fabrics.formats.hostlist import host_list
@@ -142,7 +142,9 @@ def _better(result: WhatIf) -> list[str]:
 
 def kinds_text(result: Singles) -> str:
     """Return what fails in turn: ``switch``, ``cable``, or ``switch or cable``."""
-    return " or ".join(kind.removeprefix("each-") for kind in result.kinds)
+    both = PAIRS in result.kinds
+    kinds = [kind for kind in ("switch", "cable") if both or f"each-{kind}" in result.kinds]
+    return " or ".join(kinds)
 
 
 def singles_sentences(result: Singles) -> list[str]:
@@ -179,9 +181,21 @@ def singles_sentences(result: Singles) -> list[str]:
         )
     if helped := _helped(result):
         lines.append(helped)
+    pairs = result.pairs
+    if pairs is not None and len(pairs.table):
+        row = pairs.table.row(0, named=True)
+        lines.append(
+            f"The worst pair found is {row['failed']}: it cuts off "
+            f"{count_text(row['machines_cut'], 'machine')}, and "
+            + (
+                f"what OpenSM does is not known ({row['refusal']})."
+                if row["refusal"]
+                else f"{count_text(row['unrouted'], 'host pair')} have no path. {pairs.text()}"
+            )
+        )
     lines.append(
         f"Not computed: other engines after failures beyond the {min(WORST, len(whole)):,} worst "
-        "that cut off none, and two failures at a time."
+        f"that cut off none{', and two failures at a time' if pairs is None else ''}."
     )
     return lines
 
