@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.watch.relief import Relief, relief_table
 from weft.advice.watch.watch import By, Watch, interval_of, watch
 from weft.cli.common import (
     NO_OPTIONS,
@@ -262,35 +261,17 @@ def _began(jobs: Sequence[RunningJob], rates: Rates) -> list[str]:
 
 def show(result: Watch, out: Console) -> None:
     """Print the hot cables as a table and in words, the relief, and what else was found."""
-    table = Table(title="Hottest cables", title_justify="left")
-    for name in ("cable", "Gb/s", "of rate", "waits", "predicted", "ratio", "most of it"):
-        left = name in ("cable", "most of it")
-        table.add_column(name, justify="left" if left else "right", overflow="fold")
-    for each in result.hot:
-        ratio = each.measured_gbps / each.predicted_gbps if each.predicted_gbps > 0 else None
-        table.add_row(
-            escape(each.name), f"{each.measured_gbps:.1f}", f"{each.utilisation:.0%}",
-            "–" if each.wait_share is None else f"{each.wait_share:.0%}",
-            f"{each.predicted_gbps:.1f}", "–" if ratio is None else f"{ratio:.2f}",
-            escape(each.verdict),
-        )  # fmt: skip
-    out.print(table)
-    if result.reliefs:
-        out.print(_changes(result.reliefs))
+    changes = "Changes, the cheapest that helps first: largest utilisation between switches"
+    for title, rows in (
+        ("Hottest cables", [each.cells() for each in result.hot]),
+        (changes, [each.cells() for each in result.reliefs]),
+    ):
+        if rows:
+            table = Table(title=title, title_justify="left")
+            for name in rows[0]:
+                left = name in ("cable", "most of it", "change", "cost", "but")
+                table.add_column(name, justify="left" if left else "right", overflow="fold")
+            for row in rows:
+                table.add_row(*map(escape, row.values()))
+            out.print(table)
     out.print(escape(result.text()), soft_wrap=True)
-
-
-def _changes(found: Sequence[Relief]) -> Table:
-    table = Table(
-        title="Changes, the cheapest that helps first: largest utilisation between switches",
-        title_justify="left",
-    )
-    for name in ("change", "cost", "now", "after", "interval", "helps", "but"):
-        table.add_column(name, overflow="fold")
-    for row in relief_table(found).iter_rows(named=True):
-        table.add_row(
-            escape(row["change"]), escape(row["cost"]), f"{row['before']:.0%}",
-            f"{row['after']:.0%}", f"{row['low']:.0%} to {row['high']:.0%}",
-            "yes" if row["helps"] else "no", row["but"],
-        )  # fmt: skip
-    return table

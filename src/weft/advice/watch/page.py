@@ -11,7 +11,6 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from weft.advice.comparison import fabric_facts
-from weft.advice.watch.relief import relief_table
 from weft.advice.watch.traffic import injection
 from weft.advice.watch.watch import HotLink, Watch, interval_of
 from weft.counters.rates import Rates
@@ -31,12 +30,16 @@ _WIDTH, _HEIGHT = 120, 24
 def watch_page(found: Watch) -> Page:
     """Return the data of the page of a watch."""
     runs, states = _runs(found)
+    reliefs = tuple(
+        {**each.cells(), "machines": _breakable(each.machines), "fullest then": each.busiest}
+        for each in found.reliefs
+    )
     sections = [
         PageSection(
             "Hottest cables", tuple(_cable(found, each) for each in found.hot),
             "Shares of jobs: estimate and interval, of the traffic measured on the cable.",
         ),
-        PageSection("What would relieve them", _reliefs(found), found.answer()),
+        PageSection("What would relieve them", reliefs, found.answer()),
         PageSection(
             "Errors that grow", tuple(_texts(row) for row in found.growing.iter_rows(named=True)),
             "Those on the cables with the most traffic come first.",
@@ -99,13 +102,8 @@ def _interval(rates: Rates) -> str:
 
 
 def _cable(found: Watch, each: HotLink) -> dict[str, Any]:
-    row = {
-        "cable": each.name, "Gb/s": f"{each.measured_gbps:.1f}",
-        "of its rate": f"{each.utilisation:.0%}",
-        "waits": None if each.wait_share is None else f"{each.wait_share:.0%}",
-        "predicted": f"{each.predicted_gbps:.1f}",
-        "jobs": "; ".join(each.shares()), "most of it": each.verdict,
-        "held up by": each.behind or None,
+    row: dict[str, Any] = {
+        **each.cells(), "jobs": "; ".join(each.shares()), "held up by": each.behind or None,
     }  # fmt: skip
     if len(found.series) > 1:
         rate = found.fabric.link_rate_gbps[each.link]
@@ -136,17 +134,9 @@ def _texts(row: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _reliefs(found: Watch) -> tuple[dict[str, Any], ...]:
-    rows = []
-    for row in relief_table(found.reliefs).iter_rows(named=True):
-        shares = {name: f"{row[name]:.0%}" for name in ("before", "after", "low", "high")}
-        rows.append(
-            {"change": row["change"], "cost": row["cost"], "now": shares["before"],
-             "after": shares["after"], "interval": f"{shares['low']} to {shares['high']}",
-             "fullest then": row["busiest"], "helps": "yes" if row["helps"] else "no",
-             "but": row["but"] or None, "machines": row["machines"] or None}
-        )  # fmt: skip
-    return tuple(rows)
+def _breakable(hosts: str) -> Markup:
+    """Return a host list that may be broken after its commas."""
+    return Markup(",<wbr>").join(hosts.split(","))
 
 
 def _jobs(found: Watch) -> tuple[dict[str, Any], ...]:
@@ -157,6 +147,6 @@ def _jobs(found: Watch) -> tuple[dict[str, Any], ...]:
         known = sent[hosts][~np.isnan(sent[hosts])]
         rows.append(
             {"job": name, "machines": len(machines), "they send Gb/s": f"{known.sum():.1f}",
-             "names": host_list(machines)}
+             "names": _breakable(host_list(machines))}
         )  # fmt: skip
     return tuple(rows)

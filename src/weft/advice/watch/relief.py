@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -37,7 +38,6 @@ RELIEF_COLUMNS: Mapping[str, Column] = {
     "after": Column(pl.Float64, "share", "The same after the change, of the traffic measured"),
     "low": Column(pl.Float64, "share", "Least value of after, over the estimates of the traffic"),
     "high": Column(pl.Float64, "share", "Largest value of after, over the estimates"),
-    "hot_after": Column(pl.Float64, "share", "Utilisation of the hottest link after the change"),
     "busiest": Column(pl.String, "", "Link with the largest utilisation after the change"),
     "helps": Column(
         pl.Boolean, "", f"Whether high is at least {GAIN:.0%} below before"
@@ -62,12 +62,19 @@ class Relief:
     after: float
     low: float
     high: float
-    hot_after: float
     busiest: str
     but: str = ""
     machines: str = ""
     #: Rate of each link after the change in Gb/s, float64 [links]; None for another fabric.
     loads: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def cells(self) -> dict[str, str]:
+        """Return the change as texts, by heading."""
+        return {
+            "change": self.change, "cost": self.cost, "now": f"{self.before:.0%}",
+            "after": f"{self.after:.0%}", "interval": f"{self.low:.0%} to {self.high:.0%}",
+            "helps": "yes" if self.helps else "no", "but": self.but,
+        }  # fmt: skip
 
     @property
     def helps(self) -> bool:
@@ -88,8 +95,6 @@ class ReliefCase:
         much these depend on it.
     link_gbps
         float64 [links]: measured rates, NaN where not known.
-    hot
-        The link between switches that is to be relieved.
     engine
         Engine of OpenSM that computed the tables; empty if not known.
     """
@@ -99,7 +104,6 @@ class ReliefCase:
     checked: Validation
     estimates: tuple[PairTraffic, ...]
     link_gbps: NDArray[np.float64]
-    hot: int
     engine: str = ""
 
     def relief(
@@ -112,41 +116,35 @@ class ReliefCase:
         The largest utilisation that was measured is scaled by the ratio of the predictions after
         and before the change, for each estimate. So what the estimates leave out counts, too.
         """
-        rate = fabric.link_rate_gbps if rates is None else rates
         inner = np.flatnonzero(inner_links(fabric))
-        shares = []
-        first: NDArray[np.float64] | None = None
-        for now, later in zip(self.estimates, estimates or self.estimates, strict=True):
-            loads = later.loads(fabric, routes).per_link
-            first = loads if first is None else first
-            was = self._utilisation(now.loads(self.fabric, self.routes).per_link)
-            peak = float((loads / rate)[inner].max())
-            shares.append(peak / was[self._inner].max() if was[self._inner].any() else np.nan)
-        assert first is not None
-        busy = first / rate
-        same = np.flatnonzero(
-            (fabric.link_from == self.fabric.link_from[self.hot])
-            & (fabric.link_from_port == self.fabric.link_from_port[self.hot])
-        )
-        values = self.before * np.array(shares)
+        rate = fabric.link_rate_gbps if rates is None else rates
+        loads = [each.loads(fabric, routes).per_link for each in estimates or self.estimates]
+        busy = [(each / rate)[inner] for each in loads]
+        after = [
+            self.before * float(later.max()) / peak
+            for later, peak in zip(busy, self._peaks, strict=True)
+            if peak
+        ]
+        busiest = fabric.link_name(int(inner[np.argmax(busy[0])]))
         return Relief(
-            kind, change, cost, self.before, float(values[0]), float(np.nanmin(values)),
-            float(np.nanmax(values)), float(busy[same].max(initial=0.0)),
-            fabric.link_name(int(inner[np.argmax(busy[inner])])), but, machines,
-            first if fabric is self.fabric else None,
+            kind, change, cost, self.before, after[0], min(after), max(after), busiest, but,
+            machines, loads[0] if fabric is self.fabric else None,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def before(self) -> float:
         """Largest utilisation of a link between switches that was measured."""
-        return float(np.nanmax(self._utilisation(self.link_gbps)[self._inner]))
+        return float(np.nanmax((self.link_gbps / self.fabric.link_rate_gbps)[self._inner]))
 
-    @property
+    @cached_property
+    def _peaks(self) -> list[float]:
+        """The largest utilisation of a link between switches before a change, by each estimate."""
+        loads = (each.loads(self.fabric, self.routes).per_link for each in self.estimates)
+        return [float((each / self.fabric.link_rate_gbps)[self._inner].max()) for each in loads]
+
+    @cached_property
     def _inner(self) -> NDArray[np.intp]:
         return np.flatnonzero(inner_links(self.fabric))
-
-    def _utilisation(self, gbps: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(gbps / self.fabric.link_rate_gbps)
 
 
 def reliefs(

@@ -89,6 +89,17 @@ class HotLink:
         """Measured share of the rate."""
         return self.measured_gbps / self.rate_gbps
 
+    def cells(self) -> dict[str, str]:
+        """Return the link as texts, by heading."""
+        ratio = self.measured_gbps / self.predicted_gbps if self.predicted_gbps > 0 else None
+        return {
+            "cable": self.name, "Gb/s": f"{self.measured_gbps:.1f}",
+            "of rate": f"{self.utilisation:.0%}",
+            "waits": "–" if self.wait_share is None else f"{self.wait_share:.0%}",
+            "predicted": f"{self.predicted_gbps:.1f}",
+            "ratio": "–" if ratio is None else f"{ratio:.2f}", "most of it": self.verdict,
+        }  # fmt: skip
+
     def text(self) -> str:
         """Return the answer to: this cable waits; whose traffic is it?"""
         line = f"{self.name} carries {self.measured_gbps:.1f} of {self.rate_gbps:g} Gb/s"
@@ -305,7 +316,7 @@ def watch(
         )
     else:
         target = int(inner[np.argmax((measured / fabric.link_rate_gbps)[inner])])
-        case = ReliefCase(fabric, routes, checked, (fitted, expected), measured, target, engine)
+        case = ReliefCase(fabric, routes, checked, (fitted, expected), measured, engine)
         at = int(np.flatnonzero(hot == target)[0])
         culprits = [each.job for each in found[at].jobs if each.job in jobs and each.gbps > 0]
         changes, unjudged = reliefs(case, jobs, culprits[:_MOVED])
