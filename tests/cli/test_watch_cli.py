@@ -66,6 +66,7 @@ def test_hot_cables_in_text_table_page_and_json(readings, jobs, tmp_path, capsys
     assert pl.read_csv(tmp_path / "t.csv")["measured_gbps"].max() == pytest.approx(150, rel=1e-6)
     page = (tmp_path / "w.html").read_text()
     assert "<polyline" in page
+    assert "2026-03-04 12:00:30 to 12:01:00" in page
     assert "Hottest cables" in page
 
 

@@ -94,7 +94,7 @@ def watch_command(
     ] = None,
     top: Annotated[Whole, FIRST(help="Number of hot cables.")] = 10,
     by: Annotated[
-        By | None, FIRST(help="What makes a cable hot. Default: waiting, if any cable waits.")
+        By | None, FIRST(help="What makes a cable hot. Default: the larger of both shares.")
     ] = None,
     no_relief: Annotated[bool, FIRST(help="Do not search for what relieves the cables.")] = False,
     every: Annotated[

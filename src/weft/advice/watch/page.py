@@ -19,6 +19,8 @@ from weft.report.comparison_data import EngineVerdict, Page, PageSection, Patter
 
 #: Largest number of intervals, and of changes, whose loads are on the page.
 _INTERVALS, _CHANGES = 8, 3
+#: Shorter intervals have fractions of seconds.
+_LONG_S = 5.0
 _WORDS = Words(
     engine="State", pattern="Interval", amount="Traffic", unit="Gb/s", counted=False,
     load="share of the rate", load_text="A load of 1 is the rate of the link.",
@@ -31,7 +33,7 @@ def watch_page(found: Watch) -> Page:
     """Return the data of the page of a watch."""
     runs, states = _runs(found)
     reliefs = tuple(
-        {**each.cells(), "machines": _breakable(each.machines), "fullest then": each.busiest}
+        {**each.cells(), "fullest then": each.busiest, "machines": _breakable(each.machines)}
         for each in found.reliefs
     )
     sections = [
@@ -98,7 +100,9 @@ def _runs(found: Watch) -> tuple[tuple[PatternRun, ...], dict[str, str]]:
 
 def _interval(rates: Rates) -> str:
     begin, end = interval_of(rates)
-    return f"{begin:%Y-%m-%d %H:%M:%S} to {end:%H:%M:%S}"
+    # Readings of a simulation may be less than a second apart.
+    clock = "%H:%M:%S" if (end - begin).total_seconds() >= _LONG_S else "%H:%M:%S.%f"
+    return f"{begin:%Y-%m-%d} {begin.strftime(clock)} to {end.strftime(clock)}"
 
 
 def _cable(found: Watch, each: HotLink) -> dict[str, Any]:

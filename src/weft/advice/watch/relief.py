@@ -156,7 +156,7 @@ def reliefs(
     `culprits`: jobs to move, the largest on the hot link first.
     """
     unjudged: list[str] = []
-    found = [*_repairs(case, unjudged), *_engines(case), *_moves(case, jobs, culprits)]
+    found = [*_repairs(case, unjudged), *_engines(case), *_moves(case, jobs, culprits, unjudged)]
     found.sort(key=lambda r: (not r.helps, _KINDS.index(r.kind), bool(r.but), r.after))
     return found, unjudged
 
@@ -230,9 +230,12 @@ def _replugged(case: ReliefCase, fault: Fault, change: str) -> Relief:
 
 
 def _moves(
-    case: ReliefCase, jobs: Mapping[str, NDArray[np.int64]], culprits: Sequence[str]
+    case: ReliefCase,
+    jobs: Mapping[str, NDArray[np.int64]],
+    culprits: Sequence[str],
+    unjudged: list[str],
 ) -> Iterator[Relief]:
-    """Yield the best place on free machines for each of the culprits that has one."""
+    """Yield the best place on free machines for each of the culprits; `unjudged` as above."""
     fabric = case.fabric
     machine = fabric.machine_of_host
     busy = np.unique(machine[np.concatenate([*jobs.values(), np.zeros(0, dtype=np.int64)])])
@@ -269,6 +272,9 @@ def _moves(
             )  # fmt: skip
         if found:
             yield min(found, key=lambda relief: relief.after)
+        else:
+            free_text = count_text(len(np.unique(machine[alike])), "free machine")
+            unjudged.append(f"Not judged: a move of job {name}: it does not fit on {free_text}.")
 
 
 def relief_table(found: Sequence[Relief]) -> pl.DataFrame:

@@ -265,7 +265,7 @@ def watch(
     pattern, workload
         What each job exchanges for the prediction; see `expected_traffic`.
     top, by
-        Number of hot cables, by ``utilisation`` or ``waiting``. Default: by waiting, if any waits.
+        Number of hot cables, by ``utilisation`` or ``waiting``. Default: by the larger share.
     engine
         Engine of OpenSM that computed the routes; empty if not known.
     relief
@@ -340,11 +340,10 @@ def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
     """Return the links with the largest utilisation or wait, as far as their rates are known."""
     use = rates.link_gbps / rates.fabric.link_rate_gbps
     waits = np.nan_to_num(rates.link_wait_share)
-    if by is None:
-        by = "waiting" if waits.any() else "utilisation"
-    first, second = (waits, use) if by == "waiting" else (use, waits)
-    known = np.flatnonzero(~np.isnan(use) & ((use > 0) | (waits > 0)))
-    return known[np.lexsort((known, -second[known], -first[known]))[:top]].astype(np.int64)
+    larger = np.maximum(use, waits)
+    heat = larger if by is None else waits if by == "waiting" else use
+    known = np.flatnonzero(larger > 0)
+    return known[np.lexsort((known, -larger[known], -heat[known]))[:top]].astype(np.int64)
 
 
 def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
