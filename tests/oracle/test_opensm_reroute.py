@@ -37,7 +37,7 @@ ENGINES: dict[str, list[str | int]] = {
 }
 #: Cases of each engine, each of three changes; those above `FEW` are for `make validate`. A torus
 #: has one change: weft's torus-2QoS does not route switches that hang on one cable as OpenSM's.
-CASES, FEW = 20, 1
+CASES, FEW = 25, 1
 
 
 @pytest.fixture(autouse=True)

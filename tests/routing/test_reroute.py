@@ -77,6 +77,27 @@ def test_switches_out_of_reach_keep_their_tables(lmc: int) -> None:
     assert np.array_equal(inside.table[:, others], before.table[:, others])
 
 
+@pytest.mark.parametrize("engine", ["minhop", "updn", "dnup", "dor", "sssp", "dfsssp", "ftree"])
+def test_a_part_that_is_cut_off_changes_nothing_in_the_rest(engine: str) -> None:
+    fabric = load("xgft:2;4,8;1,4").shuffled(3)
+    leaf = int(fabric.graph.destination_row[0])
+    links = (fabric.link_from == leaf) & (fabric.link_kind == 0)
+    cut = fabric.without(cables=(np.flatnonzero(links) // 2).tolist())
+    gone = fabric.without(switches=[leaf])
+    parts = [opensm_reroute(fabric, tables(fabric), after, engine) for after in (cut, gone)]
+    ours, theirs = parts[0].on(cut, gone).table, parts[1].table
+    assert np.array_equal(ours, theirs)
+
+
+def test_a_repair_out_of_reach_changes_nothing() -> None:
+    lost = ["s1-1[6]", *(f"s1-0[{port}]" for port in range(5, 9))]
+    apart, less = TREE.without(cables=lost), TREE.without(cables=[*lost, "s1-0[1]"])
+    routes = opensm_reroute(TREE, tables(TREE), less, "minhop")
+    again = opensm_reroute(less, routes, apart, "minhop")
+    assert np.array_equal(again.table, routes.on(less, apart).table)
+    assert not np.array_equal(again.table, tables(apart).table)
+
+
 def test_the_file_engine_changes_nothing() -> None:
     before = tables(TREE, "dmodk")
     after = TREE.without(cables=["s1-0[5]"], switches=["s2-3"])

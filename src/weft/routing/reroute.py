@@ -20,8 +20,7 @@ from weft.routing.engines.dnup import dnup_as_opensm
 from weft.routing.engines.dor import dor_as_opensm
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
-from weft.routing.opensm.lids import known_lids
-from weft.routing.opensm.ports import common, port_guids
+from weft.routing.opensm.ports import common
 from weft.routing.routes import TableRoutes
 
 #: Engines that keep present entries, or whose fallback does, and what routes as they do.
@@ -99,12 +98,10 @@ def opensm_reroute(
             if str(given.get(name, value)) != str(value):
                 raise InputError(f"OpenSM's {entry.name} has {name}={value}, not {given[name]}")
         options = {**given, **fixed}
-        present, reached = empty_table(whole, routes.lmc), _reached(whole, sm)
-        row = whole.graph.node_row[whole.link_from]
-        if _there(before, whole)[(row >= 0) & reached[row]].all():
-            attached = np.repeat(whole.graph.destination_row >= 0, 1 << routes.lmc)
-            present[attached] = kept.table[attached]
-        result = _swept(_with_lids(whole, before.whole, routes.lmc), present, entry, options)
+        reached, row = _reached(whole, sm), whole.graph.node_row[whole.link_from]
+        came_up = not _there(before, whole)[(row >= 0) & reached[row]].all()
+        present = empty_table(whole, routes.lmc) if came_up else kept.table.copy()
+        result = _swept(whole, present, entry, options)
         if not reached.all():
             result = replace(result, table=np.where(reached, result.table, kept.table))
     if whole is not after:
@@ -162,15 +159,6 @@ def _there(before: Fabric, after: Fabric) -> NDArray[np.bool_]:
         known & (link >= 0) & to & (before.link_to_port[link] == after.link_to_port)
     )
     return same
-
-
-def _with_lids(after: Fabric, before: Fabric, lmc: int) -> Fabric:
-    """Return the fabric with the LIDs that its ports had before; new ports have none."""
-    lids = known_lids(before, lmc)
-    here, there = common(port_guids(after), port_guids(before))
-    base, masks = np.zeros_like(after.lid), np.zeros_like(after.lmc)
-    base[here], masks[here] = lids.base[there], lids.lmc[there]
-    return replace(after, lid=base, lmc=masks)
 
 
 def _reached(fabric: Fabric, sm: str | int | None) -> NDArray[np.bool_]:
