@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.oracle.irregular import irregular
 from tests.oracle.tools import require_tools, simulator
 from tests.processes import PATIENCE_S
 
@@ -23,7 +24,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.load import fabric as load
 from weft.routing import route
-from weft.routing.opensm.lfts import read_lfts
+from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lids import predict_lids, read_guid2lid
 from weft.routing.opensm.ports import port_guids
 from weft.routing.opensm.qos import endpoint_sls
@@ -34,6 +35,7 @@ from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration
 from weft.subnet.export import export
+from weft.subnet.live.running import sm_node
 from weft.subnet.live.subnet import live
 
 pytestmark = pytest.mark.oracle
@@ -226,6 +228,8 @@ systemctl() {
     opensm -F "$CONF" >/dev/null 2>&1 &
     sm=$!
     until grep -q 'SUBNET UP' "$LOG" 2>/dev/null; do kill -0 $sm; sleep 0.05; done
+  elif [ "$1" = kill ]; then
+    kill -$3 $sm
   else
     kill -TERM $sm
     wait $sm || true
@@ -245,6 +249,7 @@ systemctl start opensm
         (KNS, "hdor", "minhop", False),
         ("torus:5x5", "dfsssp", "dor", True),
         ("torus:5x4x3", "torus-2QoS:balance=opensm", "updn", False),
+        ("14", "updn:roots=center", "file", False),
     ],
 )
 def test_the_commands_of_the_readme_load_and_revert_the_tables(
@@ -256,17 +261,25 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each command runs as written, on a subnet for which OpenSM had other routes before."""
+    """Each command runs as written, on a subnet for which OpenSM had other routes before.
+
+    The last case replaces known tables by others in two steps, and goes back in two.
+    """
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts", "awk", "diff")
     monkeypatch.chdir(tmp_path)
-    fabric = load(spec)
+    fabric = irregular(int(spec)) if spec.isdecimal() else load(spec)
     lid = np.arange(fabric.num_destinations, dtype=np.int32)
     running = replace(fabric, lid=500 + 3 * lid if moved else predict_lids(fabric).base)
     write_fabric(running, tmp_path / "net.txt", "ibsim")
     write_fabric(running if not moved else fabric, tmp_path / "fabric.txt", "ibnetdiscover")
     words = ["opensm", "export", "fabric.txt", "--engine", engine, "--out", "out"]
+    if own == "file":
+        present = route(running, "minhop")
+        assert isinstance(present, TableRoutes)
+        (tmp_path / "present.lfts").write_text(lft_dump(running, present))
+        words += ["--before", "present.lfts"]
     assert main(words) == 0
-    capsys.readouterr()
+    assert ("while loading: safe in 2 steps" in capsys.readouterr().out) == (own == "file")
     # The configuration of a site has no final newline, and has lines that the export replaces.
     folders = {name: tmp_path / name for name in ("cache", "dumps")}
     for place in folders.values():
@@ -279,6 +292,8 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     if own == "updn":
         (tmp_path / "roots").write_text(f"{fabric.node_guid[0]:#018x}\n")
         before = f"root_guid_file {tmp_path}/roots\n{before}"
+    if own == "file":
+        before = f"lfts_file {tmp_path}/present.lfts\n{before}"
     (tmp_path / "opensm.conf").write_text(before)
     readme = (tmp_path / "out" / "README.txt").read_text()
     lines = [line.removeprefix("  ") for line in readme.splitlines() if line.startswith("  ")]
@@ -297,10 +312,12 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     sets, _, steps = text.partition("# 3.")
     checks, _, back = steps.partition("# 6.")
     loaded = f"cat $CONF >{tmp_path}/loaded.conf\ndump_fts >{tmp_path}/loaded\n# 6."
+    back, _, onward = back.partition("# 7.")
+    back += f"cat $CONF >{tmp_path}/restored.conf\n# 7.{onward}"
     (tmp_path / "steps.sh").write_text(f"{sets}{MACHINE}# 3.{checks}{loaded}{back}")
     with simulator(tmp_path / "net.txt", fabric) as environment:
         environment |= {
-            "SIM_HOST": fabric.host_names[0],
+            "SIM_HOST": fabric.node_names[sm_node(fabric, None)],
             "OSM_CACHE_DIR": str(folders["cache"]),
             "OSM_TMP_DIR": str(folders["dumps"]),
             "PYTHON": sys.executable,
@@ -327,7 +344,8 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     ports = [line for line in printed if re.fullmatch(r"0x\w{16} 0x\w{4} 0x\w{4}", line)]
     assert len(ports) == (fabric.num_destinations if moved else 0)
     configured = re.findall(r"(\S+) tables configured", output)
-    assert configured == [json_engine(tmp_path / "out"), own, own]
+    sweeps = 2 if own == "file" else 1
+    assert configured == [*[json_engine(tmp_path / "out")] * sweeps, own, own, "file"]
     assert "error" not in next(line for line in printed if line.startswith("OpenSM 3.3.23 of "))
     assert "> 0x" not in output
     # The switches had the exported tables until the last steps restored the earlier ones.
@@ -335,12 +353,14 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     if (tmp_path / "out" / "weft.lfts").exists():
         wanted = read_lfts(fabric, tmp_path / "out" / "weft.lfts")
         assert np.array_equal(routes.table, wanted.table)
-    assert (tmp_path / "opensm.conf").read_text() == before
+    assert (tmp_path / "restored.conf").read_text() == before
+    assert "routing_engine file\n" in (tmp_path / "opensm.conf").read_text()
     during = (tmp_path / "loaded.conf").read_text().splitlines()
     assert len({line.split()[0] for line in during if line[0] != "#"}) == sum(
         line[0] != "#" for line in during
     )
-    assert ("qos_ca_sl2vl" in "".join(during)) == (engine == "hdor")
+    lanes_kept = engine in ("hdor", "updn:roots=center")
+    assert ("qos_ca_sl2vl" in "".join(during)) == lanes_kept
     old = tmp_path / "out.before"
     assert (old / "again").read_text() == (old / "tables").read_text()
 

@@ -61,6 +61,13 @@ def export_command(
             "installs the paths of routing keys."
         ),
     ] = None,
+    before: Annotated[
+        File | None,
+        FIRST(
+            help="The present tables, an LFT dump or a folder with one: write them beside the new "
+            "ones, with what changes."
+        ),
+    ] = None,
     install: Annotated[
         Folder | None,
         OUTPUT(help="Path of the folder on OpenSM's machine. Default: the path of --out."),
@@ -100,6 +107,7 @@ def export_command(
             management=management,
             force=force,
             overwrite=overwrite,
+            before=before,
         )
     for name, reason in routes.refusals:
         print(f"{name} does not fit: {reason}", file=sys.stderr)
@@ -110,7 +118,8 @@ def export_command(
             file=sys.stderr,
         )
     names = ", ".join(sorted(entry.name for entry in written.folder.iterdir()))
-    print(f"{written.validation.text().splitlines()[0]}\nwritten to {out}: {names}\n")
+    print(f"{written.validation.text().splitlines()[0]}\nwritten to {out}: {names}")
+    print("\n".join([*(written.change.text() if written.change else []), ""]))
     print(written.commands, end="")
     return 0
 

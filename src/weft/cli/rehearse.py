@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from rich import box
@@ -35,8 +34,9 @@ from weft.cli.option_types import (
 from weft.cli.output import emit
 from weft.core.errors import InputError
 from weft.routing import route
+from weft.subnet.export import read_routes
 from weft.subnet.live.processes import check_limit
-from weft.subnet.live.rehearsal import RANDOM, Rehearsal, read_new, rehearse
+from weft.subnet.live.rehearsal import RANDOM, Rehearsal, rehearse
 from weft.subnet.live.subnet import TIMEOUT_S
 
 
@@ -103,7 +103,7 @@ def rehearse_command(
     check_files(("--report", report, (".html", ".htm")))
     loaded = options.load(fabric)
     with announced_compile():
-        new = read_new(loaded, Path(tables)) if tables is not None else route(loaded, engine or "")
+        new = read_routes(loaded, tables)[0] if tables is not None else route(loaded, engine or "")
         result = rehearse(
             loaded, new, before=before, engine=real or "minhop", fail=fail, at=at, seed=seed,
             sm_host=sm_host, options=settings(option), timeout_s=timeout, keep=keep,

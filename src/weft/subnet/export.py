@@ -20,7 +20,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats.ibnetdiscover import write as write_network
 from weft.routing.lane_files import lane_files, torus_files
-from weft.routing.opensm.lfts import lft_dump
+from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lids import Lids, guid2lid, predict_lids
 from weft.routing.opensm.ports import MAX_LID, port_guids
 from weft.routing.opensm.tables_folder import (
@@ -34,16 +34,27 @@ from weft.routing.opensm.tables_folder import (
     SUMMARY,
     TORUS,
     OpensmTables,
+    read_tables,
 )
 from weft.routing.routes import Routes, TableRoutes
+from weft.routing.validation.replacement import Replacement
 from weft.routing.validation.validate import Validation, validate
 
 #: The exported fabric, including its faults.
 NETWORK = "fabric.ibnetdiscover"
 #: Routing keys, whose flows have LIDs of their own.
 KEYS = "keys.txt"
+#: Present tables and their LIDs; what changes, by switch and by host; and tables to load first.
+PREVIOUS = "previous.lfts"
+PREVIOUS_LIDS = "previous.guid2lid"
+CHANGED_SWITCHES = "changed-switches.csv"
+CHANGED_HOSTS = "changed-hosts.csv"
+STEPS = ("step1.lfts", "step2.lfts")
 #: Files of an export; a new export can replace a folder that contains no other files.
-_OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY, KEYS}
+_OWN = {
+    *FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY, KEYS, PREVIOUS, PREVIOUS_LIDS,
+    CHANGED_SWITCHES, CHANGED_HOSTS, *STEPS,
+}  # fmt: skip
 #: Debian's folder of OpenSM's persistent state.
 CACHE = "/var/cache/opensm"
 _WARNING = "WARNING: these tables were exported although they are not valid:"
@@ -62,6 +73,20 @@ class Export:
     validation: Validation
     #: Shell commands for the administrator.
     commands: str
+    #: What changes against the present tables; None if they are not known.
+    change: Replacement | None = None
+
+
+def read_routes(fabric: Fabric, path: str | Path) -> tuple[TableRoutes, OpensmTables]:
+    """Read tables from a folder of ``weft opensm export`` or of OpenSM's dumps, or an LFT dump.
+
+    Returns them as routes of the fabric, and as OpenSM's files.
+    """
+    tables = read_tables(Path(path))
+    if tables.source is None:
+        engine = tables.settings["routing_engine"]
+        raise NotApplicable(f"{path} has no forwarding tables: OpenSM's {engine} computes them")
+    return read_lfts(fabric, tables.source), tables
 
 
 def tables_for(
@@ -130,6 +155,7 @@ def export(
     force: bool = False,
     overwrite: bool = False,
     keys: str = "",
+    before: str | Path | None = None,
 ) -> Export:
     """Write a folder from which OpenSM loads routes with its ``file`` engine.
 
@@ -143,6 +169,8 @@ def export(
     - `force`: also write invalid tables, with a warning in the folder.
     - `overwrite`: replace a folder that is neither empty nor an export.
     - `keys`: text of routing keys, to write beside the tables; empty for none.
+    - `before`: the present tables, as for `read_routes`, to write beside the new ones with what
+      changes; None if they are not known.
     """
     target = Path(folder)
     check_target(target, overwrite)
@@ -164,21 +192,52 @@ def export(
         str(folder / NETWORK) if network else fabric.name
         for folder in (target.absolute(), install_path)
     ]
-    commands = _commands(fabric, tables, install_path, target.absolute(), names, sources)
+    change: Replacement | None = None
+    beside: dict[str, str] = {}
+    if before is not None:
+        change, beside = _change(fabric, table, before, lids)
+    steps = [name for name in STEPS if name in beside] if LFTS in tables.files else []
+    commands = _commands(fabric, tables, install_path, target.absolute(), names, sources, steps)
     texts = {
         **tables.files,
         CONFIG: config,
         **network,
         README: _readme(
-            fabric, table, lids, tables, install_path, validation, commands, bool(keys)
+            fabric,
+            table,
+            lids,
+            tables,
+            validation,
+            commands,
+            [*beside, *([KEYS] if keys else [])],
+            change,
         ),
-        SUMMARY: _summary(fabric, table, lids, validation),
+        SUMMARY: _summary(fabric, table, lids, validation, change),
         **({KEYS: keys} if keys else {}),
+        **beside,
     }
     with _appearing(target) as new:
         for name, text in texts.items():
             (new / name).write_text(text, encoding="utf-8")
-    return Export(target, table, lids, validation, commands)
+    return Export(target, table, lids, validation, commands, change)
+
+
+def _change(
+    fabric: Fabric, table: TableRoutes, before: str | Path, lids: Lids
+) -> tuple[Replacement, dict[str, str]]:
+    """Return what changes against the present tables, and the files about it."""
+    previous, present = read_routes(fabric, before)
+    change = Replacement(fabric, previous, table)
+    files = {
+        PREVIOUS: present.files[LFTS],
+        CHANGED_SWITCHES: change.switches.write_csv(),
+        CHANGED_HOSTS: change.hosts.write_csv(),
+    }
+    if GUID2LID in present.files:
+        files[PREVIOUS_LIDS] = present.files[GUID2LID]
+    for name, step in zip(STEPS, change.steps[:-1], strict=False):
+        files[name] = lft_dump(fabric, step, lids=lids)
+    return change, files
 
 
 # -- the folder --------------------------------------------------------------------------------
@@ -275,12 +334,13 @@ def _commands(
     here: Path,
     names: Sequence[str],
     sources: Sequence[str],
+    steps: Sequence[str],
 ) -> str:
     """Return the commands to run on this machine and on the machine of OpenSM.
 
     `place`, `here`: path of the folder on the machine of OpenSM, and on this machine. `names`:
     names of the settings of opensm.conf that the export replaces. `sources`: fabric argument of
-    `weft` on this machine, and on the machine of OpenSM.
+    `weft` on this machine, and on the machine of OpenSM. `steps`: files of tables to load before.
     """
     engine = tables.settings["routing_engine"]
     # Lane settings of the export replace all lane settings, including those for adapters only.
@@ -291,6 +351,24 @@ def _commands(
 # The tables must be those of the export: this must print nothing.
 {columns} "$NEW/{LFTS}" >"$OLD/wanted"
 {dumped} | diff "$OLD/wanted" -"""
+    start = "systemctl start opensm"
+    first, backwards = start, ""
+    if steps:
+        each = "\n".join(f'load "$NEW/{name}"' for name in (*steps[1:], "weft.lfts.last"))
+        first = f"""# Mixtures of the present and the new entries are not safe: load others between.
+load() {{
+  cp "$1" "$NEW/{LFTS}"
+  seen=$(grep -c 'SUBNET UP' "$LOG")
+  systemctl kill -s HUP opensm
+  until [ "$(grep -c 'SUBNET UP' "$LOG")" -gt "$seen" ]; do sleep 1; done
+}}
+cp "$NEW/{LFTS}" "$OLD/{LFTS}"
+cp "$NEW/{steps[0]}" "$NEW/{LFTS}"
+{start}
+until grep -q 'SUBNET UP' "$LOG"; do sleep 1; done
+{each.replace('"$NEW/weft.lfts.last"', f'"$OLD/{LFTS}"')}"""
+        loads = "\n".join(f'load "$NEW/{name}"' for name in reversed(steps))
+        backwards = f'\n{loads}\ncp "$OLD/{LFTS}" "$NEW/{LFTS}"'
     policy = f' "$NEW/{POLICY}"' if POLICY in tables.files else ""
     return f"""\
 # 1. Test it on this machine, without hardware. It must end with status 0.
@@ -318,7 +396,7 @@ cp "$NEW/{GUID2LID}" "$CACHE/{GUID2LID}"
 if [ -e "$CONF" ]; then sed -Ei -e '/^({replaced})[[:space:]]/d' -e '$a\\' "$CONF"; fi
 cat "$NEW/{CONFIG}" >>"$CONF"
 mv "$LOG" "$OLD/log"
-systemctl start opensm
+{first}
 
 # 5. Check, after SUBNET UP in the log. OpenSM falls back to another engine without an error: the
 #    first command must print a line. The second prints errors; compare them with those before the
@@ -328,7 +406,7 @@ grep '{engine} tables configured' "$LOG"
 # The audit must find no errors (on a machine with weft; copy the files there).
 weft audit "$DUMPS" "$LOG" "$CACHE/{GUID2LID}"{policy} --fabric "$FABRIC"
 
-# 6. To go back:
+# 6. To go back:{backwards}
 systemctl stop opensm
 for file in "$CONF" "$CACHE/{GUID2LID}"; do
   rm -f "$file"
@@ -344,6 +422,20 @@ grep 'tables configured' "$LOG" | tail -1
 dump_fts >"$OLD/again"
 {columns} "$OLD/tables" >"$OLD/wanted"
 {columns} "$OLD/again" | diff "$OLD/wanted" -
+
+# 7. Only if that engine now computes other tables: to go on to the tables of step 3 as they were.
+#    The engine file loads them, but it keeps no service levels, which lash, dfsssp, torus-2QoS and
+#    nue need, and does not route again after a failure.
+systemctl stop opensm
+touch "$CONF"
+sed -Ei -e '/^(routing_engine|lfts_file)[[:space:]]/d' -e '$a\\' "$CONF"
+printf '%s\\n' 'routing_engine file' "lfts_file $OLD/tables" >>"$CONF"
+mv "$LOG" "$OLD/log.back"
+systemctl start opensm
+# Check, after SUBNET UP in the log: as in step 6.
+grep 'file tables configured' "$LOG"
+dump_fts >"$OLD/again"
+{columns} "$OLD/again" | diff "$OLD/wanted" -
 """
 
 
@@ -352,10 +444,10 @@ def _readme(
     table: TableRoutes,
     lids: Lids,
     tables: OpensmTables,
-    place: Path,
     validation: Validation,
     commands: str,
-    keyed: bool,
+    beside: Sequence[str],
+    change: Replacement | None,
 ) -> str:
     about = {
         LFTS: "forwarding tables, for OpenSM's engine file (-R file -U)",
@@ -366,9 +458,15 @@ def _readme(
         POLICY: "service level of each pair of ports (-Q -Y)",
         SUMMARY: "the facts above for programs",
         KEYS: "paths of routing keys, with the LID to which each flow must be sent",
+        PREVIOUS: "the present tables",
+        PREVIOUS_LIDS: "the present LIDs",
+        CHANGED_SWITCHES: "entries that change, by switch",
+        CHANGED_HOSTS: "pairs whose path changes, by the host that packets are sent to",
+        STEPS[0]: "tables to load before the new ones",
+        STEPS[1]: "tables to load then",
     }
-    present = {*tables.files, CONFIG, SUMMARY, *([KEYS] if keyed else [])}
-    files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
+    present = {*tables.files, CONFIG, SUMMARY, *beside}
+    files = [f"  {name:<22}{text}" for name, text in about.items() if name in present]
     hold: tuple[str, ...] = (
         "The tables are valid for exactly these switches, adapters and cables. Other switches get",
         "an empty table. If a cable or switch fails, OpenSM keeps the tables and reports",
@@ -384,6 +482,7 @@ def _readme(
         *([""] if _warnings(validation) else []),
         *_facts(fabric, table, lids, validation),
         "",
+        *(["What changes", *(f"  {line}" for line in change.text()), ""] if change else []),
         "Files",
         *files,
         "",
@@ -408,7 +507,13 @@ def _facts(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validatio
     ]
 
 
-def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validation) -> str:
+def _summary(
+    fabric: Fabric,
+    table: TableRoutes,
+    lids: Lids,
+    validation: Validation,
+    change: Replacement | None,
+) -> str:
     from weft import __version__
 
     content: dict[str, Any] = {
@@ -426,4 +531,6 @@ def _summary(fabric: Fabric, table: TableRoutes, lids: Lids, validation: Validat
         "findings": validation.findings(),
         "largest_lid": int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0)),
     }
+    if change is not None:
+        content["change"] = change.facts()
     return json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"

@@ -121,27 +121,34 @@ class Replacement:
         except NotApplicable as refusal:
             return [self.after], str(refusal)
 
+    def facts(self) -> dict[str, int | bool]:
+        """Return the numbers of entries, switches, pairs and steps, and whether a way is safe."""
+        pairs = {name: int(self.hosts[name].sum()) for name in [*HOST_COLUMNS][1:]}
+        counts = {"entries": int(self.changed.sum()), "switches": self.switches.height, **pairs}
+        return {**counts, "steps": len(self.steps), "safe": not self.refusal}
+
     def text(self) -> list[str]:
         """Return what changes, and whether it is safe, as one line each."""
-        entries, known = int(self.changed.sum()), self.changed.shape[1]
-        pairs = {name: int(self.hosts[name].sum()) for name in [*HOST_COLUMNS][1:]}
+        facts = self.facts()
         safe = "safe: no mixture of present and new entries loses packets or deadlocks"
         if self.refusal:
             loops, _ = credit_loops(self.fabric, self.before)
-            safe = "no safer than the present tables, which" if loops else "NOT SAFE: packets"
-            safe += f" can deadlock; {self.refusal}"
+            safe = "no safer than the present tables, which can deadlock, too"
+            if not loops:
+                safe = "NOT SAFE; load them while no job runs"
+            lane = " (if all packets share one lane)" if self.after.num_vls > 1 else ""
+            safe += f": {self.refusal}{lane}"
         elif len(self.steps) > 1:
             safe = (
                 f"safe in {len(self.steps)} steps, with other tables between; mixtures of the "
                 "present and the new entries could lose packets or deadlock"
             )
         return [
-            f"{entries:,} entries change, in {self.switches.height:,} of {known:,} switches",
-            f"{pairs['moved_pairs']:,} pairs of hosts get another path, {pairs['gained_pairs']:,} "
-            f"gain a path, {pairs['lost_pairs']:,} lose their path",
-            f"while loading: NOT SAFE: {self.refusal}"
-            if self.refusal
-            else f"while loading: {safe}",
+            f"{facts['entries']:,} entries change, in {facts['switches']:,} of "
+            f"{self.changed.shape[1]:,} switches",
+            f"{facts['moved_pairs']:,} pairs of hosts get another path, {facts['gained_pairs']:,} "
+            f"gain a path, {facts['lost_pairs']:,} lose their path",
+            f"while loading: {safe}",
         ]
 
 

@@ -22,11 +22,10 @@ from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
-from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import read_guid2lid
 from weft.routing.opensm.osm_log import NEED_QOS
 from weft.routing.opensm.ports import port_guids
-from weft.routing.opensm.tables_folder import GUID2LID, read_tables
+from weft.routing.opensm.tables_folder import GUID2LID
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.routes.mixed_tables import MixedTables
 from weft.routing.routes.tables import distinct_lids
@@ -432,14 +431,3 @@ def _manager_host(
             "runs; choose another host for it"
         )
     return own
-
-
-def read_new(fabric: Fabric, path: Path) -> TableRoutes:
-    """Read the tables to load: a folder of ``weft opensm export``, or an LFT dump."""
-    tables = read_tables(path)
-    if tables.source is None:
-        raise NotApplicable(
-            f"{path} has no forwarding tables: OpenSM's own engine "
-            f"{tables.settings['routing_engine']} computes them"
-        )
-    return read_lfts(fabric, tables.source)
