@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from weft.advice.comparison import fabric_facts
-from weft.report.comparison_data import Page, PageSection
+from weft.report.comparison_data import Page, PageSection, PatternRun
+from weft.sim.static.all_to_all import all_to_all_loads
+from weft.sim.static.loads import relative_loads
 from weft.subnet.live.rehearsal import COLUMNS, Rehearsal
+
+_PATTERN = "all-to-all"
 
 
 def rehearsal_page(rehearsal: Rehearsal) -> Page:
@@ -19,10 +23,15 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
         }
         for row in rehearsal.table().iter_rows(named=True)
     )  # fmt: skip
+    fabric, change = rehearsal.fabric, rehearsal.change
+    runs = []
+    for name, routes in (("present tables", change.before), ("new tables", change.after)):
+        flows = all_to_all_loads(fabric, routes).per_link
+        runs.append(PatternRun(name, _PATTERN, flows, relative_loads(fabric, flows)))
     return Page(
-        rehearsal.fabric, f"Rehearsal of new tables of {rehearsal.fabric.name}",
-        fabric_facts(rehearsal.fabric), {}, (), {}, (),
-        notes=tuple(f"{line[0].upper()}{line[1:]}." for line in (*lines, *rehearsal.change.text())),
+        fabric, f"Rehearsal of new tables of {fabric.name}",
+        fabric_facts(fabric), {}, (), {_PATTERN: "one flow between each two hosts"}, tuple(runs),
+        notes=tuple(f"{line[0].upper()}{line[1:]}." for line in (*lines, *change.text())),
         notes_title="Worst moment, and what changes", answer=f"{verdict[0].upper()}{verdict[1:]}.",
-        sections=(PageSection("Moments", moments),) if moments else (),
+        sections=(PageSection("Moments", moments),),
     )  # fmt: skip
