@@ -220,6 +220,39 @@ def test_the_readme_and_the_output_name_the_next_commands(
     assert json.loads((out / "weft.json").read_text())["lanes"] == 2
 
 
+def test_present_tables_are_written_beside_the_new_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["opensm", "export", "xgft:2;4,4;1,4", "--out"]
+    assert main([*words, "old", "--engine", "dmodk"]) == 0
+    assert main([*words, "new", "--engine", "dor", "--before", "old/weft.lfts"]) == 0
+    assert not Path("new/previous.guid2lid").exists()
+    assert main([*words, "new", "--engine", "dor", "--before", "old"]) == 0
+    printed = capsys.readouterr().out
+    for name, there in (("lfts", "weft.lfts"), ("guid2lid", "guid2lid")):
+        assert Path(f"new/previous.{name}").read_bytes() == Path("old", there).read_bytes()
+    facts = json.loads(Path("new/weft.json").read_text())["change"]
+    old, new = (read_lfts(load(words[2]), Path(name, "weft.lfts")).table for name in ("old", "new"))
+    assert facts["entries"] == (old != new).sum() > 0
+    assert (facts["steps"], facts["safe"], facts["lost_pairs"]) == (1, True, 0)
+    rows = Path("new/changed-switches.csv").read_text().splitlines()[1:]
+    assert sum(int(row.rsplit(",", 1)[1]) for row in rows) == facts["entries"]
+    rows = Path("new/changed-hosts.csv").read_text().splitlines()[1:]
+    assert sum(int(row.split(",")[1]) for row in rows) == facts["moved_pairs"]
+    line = f"{facts['entries']} entries change, in {facts['switches']} of 8 switches"
+    assert line in printed
+    readme = Path("new/README.txt").read_text()
+    assert line in readme
+    assert all(entry.name in readme for entry in Path("new").iterdir())
+    # Tables of another fabric, or with other LIDs for each host.
+    torus = ["opensm", "export", "torus:4x4", "--engine", "lash", "--out", "no", "--before", "old"]
+    assert main(torus) == 2
+    assert main([*words, "no", "--engine", "dor", "--lmc", "1", "--before", "old"]) == 2
+    assert "the present tables have LMC 0, the new ones 1" in capsys.readouterr().err
+    assert not Path("no").exists()
+
+
 #: Shell functions that replace `systemctl` and `weft` in the commands of a README.txt.
 MACHINE = """
 set -eo pipefail
