@@ -244,7 +244,8 @@ def test_present_tables_are_written_beside_the_new_ones(
     assert line in printed
     readme = Path("new/README.txt").read_text()
     assert line in readme
-    assert all(entry.name in readme for entry in Path("new").iterdir())
+    names = {entry.name for entry in Path("new").iterdir()} - {"README.txt"}
+    assert all(name in readme for name in names)
     # Tables of another fabric, or with other LIDs for each host.
     torus = ["opensm", "export", "torus:4x4", "--engine", "lash", "--out", "no", "--before", "old"]
     assert main(torus) == 2
