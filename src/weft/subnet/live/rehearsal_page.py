@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.advice.comparison import fabric_facts
-from weft.report.comparison_data import Page, PageSection, PatternRun
+from weft.report.comparison_data import EngineVerdict, Page, PageSection, PatternRun
+from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.loads import relative_loads
 from weft.subnet.live.rehearsal import COLUMNS, Rehearsal
@@ -24,13 +25,20 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
         for row in rehearsal.table().iter_rows(named=True)
     )  # fmt: skip
     fabric, change = rehearsal.fabric, rehearsal.change
-    runs = []
+    runs, engines = [], []
     for name, routes in (("present tables", change.before), ("new tables", change.after)):
+        judged = validate(fabric, routes)
+        engines.append(
+            EngineVerdict(
+                name, routes.engine, ok=judged.ok_where_connected, findings=(*judged.findings(),)
+            )
+        )
         flows = all_to_all_loads(fabric, routes).per_link
         runs.append(PatternRun(name, _PATTERN, flows, relative_loads(fabric, flows)))
     return Page(
         fabric, f"Rehearsal of new tables of {fabric.name}",
-        fabric_facts(fabric), {}, (), {_PATTERN: "one flow between each two hosts"}, tuple(runs),
+        fabric_facts(fabric), {}, (*engines,), {_PATTERN: "one flow between each two hosts"},
+        (*runs,),
         notes=tuple(f"{line[0].upper()}{line[1:]}." for line in (*lines, *change.text())),
         notes_title="Worst moment, and what changes", answer=f"{verdict[0].upper()}{verdict[1:]}.",
         sections=(PageSection("Moments", moments),),
