@@ -197,7 +197,9 @@ def export(
     if before is not None:
         change, beside = _change(fabric, table, before, lids)
     steps = [name for name in STEPS if name in beside] if LFTS in tables.files else []
-    commands = _commands(fabric, tables, install_path, target.absolute(), names, sources, steps)
+    commands = _commands(
+        fabric, tables, install_path, target.absolute(), names, sources, steps, bool(beside)
+    )
     texts = {
         **tables.files,
         CONFIG: config,
@@ -335,16 +337,19 @@ def _commands(
     names: Sequence[str],
     sources: Sequence[str],
     steps: Sequence[str],
+    known: bool,
 ) -> str:
     """Return the commands to run on this machine and on the machine of OpenSM.
 
     `place`, `here`: path of the folder on the machine of OpenSM, and on this machine. `names`:
     names of the settings of opensm.conf that the export replaces. `sources`: fabric argument of
     `weft` on this machine, and on the machine of OpenSM. `steps`: files of tables to load before.
+    `known`: whether the folder has the present tables.
     """
     engine = tables.settings["routing_engine"]
     # Lane settings of the export replace all lane settings, including those for adapters only.
     replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
+    saved = f"$NEW/{PREVIOUS}" if known else "$OLD/tables"
     columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
     dumped = f'{columns} "$DUMPS/{DUMP}"'
     same = f"""
@@ -425,11 +430,12 @@ dump_fts >"$OLD/again"
 
 # 7. Only if that engine now computes other tables: to go on to the tables of step 3 as they were.
 #    The engine file loads them, but it keeps no service levels, which lash, dfsssp, torus-2QoS and
-#    nue need, and does not route again after a failure.
+#    nue need, and does not route again after a failure. (If the highest LID is a multiple of 64,
+#    dump_fts has left it out; then load a dump of OpenSM.)
 systemctl stop opensm
 touch "$CONF"
 sed -Ei -e '/^(routing_engine|lfts_file)[[:space:]]/d' -e '$a\\' "$CONF"
-printf '%s\\n' 'routing_engine file' "lfts_file $OLD/tables" >>"$CONF"
+printf '%s\\n' 'routing_engine file' "lfts_file {saved}" >>"$CONF"
 mv "$LOG" "$OLD/log.back"
 systemctl start opensm
 # Check, after SUBNET UP in the log: as in step 6.

@@ -38,6 +38,9 @@ from weft.routing.opensm.ports import (
 )
 from weft.routing.routes import TableRoutes
 
+#: LIDs in a block of a table. ``dump_fts`` and ``ibroute`` of infiniband-diags 44 leave out the
+#: highest LID of a subnet if it is a multiple: they round the number of blocks down.
+DUMP_BLOCK = 64
 #: Forms of dumps that are kept: those of the present and of the previous cables.
 _MOST_FORMS = 2
 

@@ -77,7 +77,12 @@ class HeldTables:
     @property
     def lost_pairs(self) -> int:
         """Number of ordered pairs of hosts that cables connect, but the tables do not."""
-        return len(self.validation.unrouted_connected_pairs)
+        return self.validation.num_unrouted_pairs - self.validation.num_disconnected_pairs
+
+    def without_path(self) -> NDArray[np.int64]:
+        """Return these pairs as numbers, source times hosts plus destination, int64 [pairs]."""
+        source, target = self.validation.unrouted_connected_pairs.T
+        return np.asarray(source * self.fabric.num_hosts + target)
 
     @property
     def deadlock(self) -> str:
@@ -354,15 +359,11 @@ def _faults(first: HeldTables, earlier: HeldTables, moment: HeldTables) -> list[
     `first`, `earlier`: the moments before the change, and before `moment`.
     """
     faults = []
-    had = {
-        tuple(pair)
-        for each in (first, earlier)
-        for pair in each.validation.unrouted_connected_pairs.tolist()
-    }
-    lacks = moment.validation.unrouted_connected_pairs.tolist()
-    lost = [pair for pair in lacks if tuple(pair) not in had]
-    if lost:
-        source, target = (first.fabric.host_names[host] for host in lost[0])
+    known = np.union1d(first.without_path(), earlier.without_path())
+    lost = np.setdiff1d(moment.without_path(), known)
+    if len(lost):
+        ends = divmod(int(lost[0]), first.fabric.num_hosts)
+        source, target = (first.fabric.host_names[host] for host in ends)
         faults.append(
             f"after {moment.name}, {count_text(len(lost), 'pair')} without a path that had one "
             f"before and that cables connect, for example {source} to {target}"

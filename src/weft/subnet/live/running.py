@@ -306,7 +306,22 @@ class Running:
             raise WeftError(f"the subnet that simulated {self.initial_fabric.name} has ended")
 
     def _console(self, command: str) -> None:
-        """Send a command to ibsim, and wait until it is done."""
+        """Send a command that changes the fabric to ibsim, and wait until it is done."""
+        complaints = re.findall(r"^# (.*)", self._answer(command), re.MULTILINE)
+        if complaints:
+            raise WeftError(f"ibsim refuses {command!r}: {complaints[0]}")
+
+    def _entries(self, lid: int) -> dict[int, int]:
+        """Return the entry of each switch for a LID, by the number of the switch, from ibsim."""
+        entries = {}
+        for block in self._answer("Dump").split("\nSwitch ")[1:]:
+            entry = re.search(rf"\[{lid}\]([0-9A-F]+)", block)
+            if entry:
+                entries[self._ids.index(block.split('"')[1])] = int(entry[1], 16)
+        return entries
+
+    def _answer(self, command: str) -> str:
+        """Send a command to ibsim, and return what it prints."""
         self._check_running()
         start = self._sim_log.stat().st_size
         assert self._sim.stdin
@@ -321,9 +336,7 @@ class Running:
             self.timeout_s,
             f"ibsim did not execute {command!r}",
         )
-        complaints = re.findall(r"^# (.*)", log_text(self._sim_log, start), re.MULTILINE)
-        if complaints:
-            raise WeftError(f"ibsim refuses {command!r}: {complaints[0]}")
+        return log_text(self._sim_log, start)
 
 
 def _from_here(value: Any) -> Any:

@@ -20,7 +20,7 @@ from weft.core.files import write_text
 from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
-from weft.routing.opensm.lfts import read_lfts
+from weft.routing.opensm.lfts import DUMP_BLOCK, read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
 from weft.routing.opensm.osm_log import ENGINES, complaints
 from weft.routing.opensm.tables_folder import GUID2LID, OpensmTables, read_tables
@@ -192,6 +192,8 @@ class Subnet(Running):
     def lfts(self) -> TableRoutes:
         """Return the present tables of the switches, read by ``dump_fts``.
 
+        It leaves out the highest LID if that is a multiple of 64; ibsim tells its entries.
+
         Raises
         ------
         WeftError
@@ -201,7 +203,15 @@ class Subnet(Running):
         write_text(path, self.run(["dump_fts"]))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FormatWarning)
-            routes = read_lfts(self.fabric, path, lids=self.lids())
+            routes = read_lfts(self.fabric, path, lids=(lids := self.lids()))
+        last = lids.base + (1 << lids.lmc.astype(np.int64)) - 1
+        end = int(np.argmax(last))
+        if last[end] % DUMP_BLOCK == 0:
+            line = (end << routes.lmc) + int(last[end] - lids.base[end])
+            table = routes.table.copy()
+            for switch, port in self._entries(int(last[end])).items():
+                table[line, switch] = port
+            routes = replace(routes, table=table)
         return replace(routes, engine=f"OpenSM's {self.engine}")
 
     def differences(
