@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import polars as pl
 import pytest
 from tests.random_fabrics import random_fabric
 
-from weft import compare, fabric, route, validate
+from weft import UnroutedWarning, analyse, compare, fabric, route, validate
 from weft.advice.comparison import EngineOutcome
 from weft.advice.what_if.failures import Failure, each_cable, each_switch, failure_table
+from weft.advice.what_if.figures import Demand
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.reroute import opensm_reroute
@@ -75,6 +79,31 @@ def test_rows_are_those_of_compare(name: str, engine: str, after: str) -> None:
             assert row[column] == value, (failure, column)
 
 
+@pytest.mark.parametrize("reroute", ["", "minhop"])
+def test_demand_is_that_of_the_static_level(reroute: str) -> None:
+    base = fabric("xgft:3;2,3,3;1,2,2").with_faults(cables=4, seed=3)
+    random = np.random.default_rng(0)
+    flows = random.choice(base.num_hosts, size=(2, 40)).astype(np.int32)
+    demand = Demand(flows[0], flows[1], random.choice([10.0, 25.0, 40.0], size=40))
+    routes = route(base, "minhop:balance=opensm")
+    failures = [*each_switch(base), *each_cable(base)[:9]]
+    table = failure_table(
+        base, failures, routes, reroute=reroute, samples=0, demand=demand, processes=1
+    )
+    for failure, row in zip(failures, table.rows(named=True), strict=True):
+        failed = failure.of(base)
+        left = routes.on(base, failed)
+        if reroute:
+            left = opensm_reroute(base, routes, failed, reroute)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnroutedWarning)
+            found = analyse(failed, left, *flows, weights=demand.gbps)
+        links = found.links.filter(pl.col("kind") == "switch-switch")
+        assert row["demand_load"] == (links["flows"] / links["rate_gbps"]).max()
+        lost = demand.gbps[~found.flows["routed"].to_numpy()].sum()
+        assert row["demand_lost_gbps"] == pytest.approx(lost, abs=1e-9)
+
+
 def test_hosts_cut_off_and_their_machines() -> None:
     base = fabric("leaf-spine:4;1;3")
     table = failure_table(base, each_switch(base), "minhop", samples=0, processes=1)
@@ -108,3 +137,10 @@ def test_wrong_input_is_refused() -> None:
         failure_table(base, [], route(fabric("leaf-spine:2;1;3"), "updn"))
     with pytest.raises(NotApplicable, match="no forwarding tables"):
         failure_table(base, [], route(base, "ecmp"))
+
+
+def test_a_demand_of_hosts_that_do_not_exist_is_refused() -> None:
+    base = fabric("leaf-spine:2;1;2")
+    wrong = Demand(np.array([0]), np.array([9]), np.array([1.0]))
+    with pytest.raises(InputError, match="9 is out of range|no host|hosts of"):
+        failure_table(base, each_switch(base), "updn", demand=wrong)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from weft.advice.what_if.figures import (
+    Demand,
     Ports,
     Remains,
     Tally,
@@ -20,6 +21,7 @@ from weft.advice.what_if.figures import (
     table_figures,
 )
 from weft.advice.what_if.sweep import Sweep
+from weft.core.arguments import finite_numbers
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
@@ -55,11 +57,30 @@ FAILURE_COLUMNS = {
         "share",
         "Effective bisection bandwidth: mean share of the injection rate (null: not asked for)",
     ),
+    "demand_load": Column(
+        pl.Float64,
+        "share",
+        "Largest share of its rate that a link between forwarding nodes needs for the given demand "
+        "(null: no demand)",
+    ),
+    "demand_lost_gbps": Column(
+        pl.Float64, "Gb/s", "Given demand without a path (null: no demand, or paths are not fixed)"
+    ),
     "routed_by": Column(pl.String, "", "Engine of the routes after the failure"),
     "refusal": Column(pl.String, "", "Why no routes were computed (null: they were)"),
 }
 
-_FIGURES = ("unrouted", "deadlock", "max_load", "p99_load", "ebb", "routed_by", "refusal")
+_OF_DEMAND = ("demand_load", "demand_lost_gbps")
+_FIGURES = (
+    "unrouted",
+    "deadlock",
+    "max_load",
+    "p99_load",
+    "ebb",
+    *_OF_DEMAND,
+    "routed_by",
+    "refusal",
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -105,6 +126,7 @@ def failure_table(
     reroute: str = "",
     samples: int = 100,
     seed: int = 0,
+    demand: Demand | None = None,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pl.DataFrame:
@@ -125,6 +147,8 @@ def failure_table(
         next sweep; see `weft.routing.reroute.opensm_reroute`.
     samples, seed
         Number and seed of the random bisections; with 0 samples, `ebb` is null.
+    demand
+        Flows between hosts at given rates, such as those of the jobs that run.
     processes
         Number of processes, by default one for each core. The result is the same for any number.
     progress
@@ -164,7 +188,12 @@ def failure_table(
     if reroute:
         engine.bind(*engine.parse(reroute))
         refuse_forwarding_hosts(fabric)
-    known = _Known(fabric, routes, reroute, samples, seed)
+    if demand is not None:
+        ends = fabric.host_numbers(demand.sources, "sources").astype(np.int32)
+        others = fabric.host_numbers(demand.destinations, "destinations", count=len(ends))
+        rates = finite_numbers(demand.gbps, "rates of the demand", shape=ends.shape)
+        demand = Demand(ends, others.astype(np.int32), rates)
+    known = _Known(fabric, routes, reroute, samples, seed, demand)
     tasks = [tuple(failures[at : at + _AT_ONCE]) for at in range(0, len(failures), _AT_ONCE)]
     results, complete = run_all(_judge, known, tasks, processes or cores(), progress)
     if not complete:
@@ -186,11 +215,12 @@ class _Known:
     reroute: str
     samples: int
     seed: int
+    demand: Demand | None
 
     @cached_property
     def traffic(self) -> Traffic:
         """The traffic by which failures are judged."""
-        return Traffic.of(self.fabric, self.samples, self.seed)
+        return Traffic.of(self.fabric, self.samples, self.seed, self.demand)
 
     @cached_property
     def with_lids(self) -> Fabric:

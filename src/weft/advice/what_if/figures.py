@@ -21,6 +21,7 @@ from weft.routing.validation.deadlock import cycles
 from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import loads_between_machines, within_machines
+from weft.sim.static.analysis import analyse
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import inner_links, relative_loads
 
@@ -29,6 +30,17 @@ Ports = NDArray[np.unsignedinteger[Any]]
 
 #: Bisections whose loads are counted at a time.
 _AT_ONCE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Flows between hosts at given rates."""
+
+    #: int32 [flows]: sending and receiving hosts.
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    #: float64 [flows].
+    gbps: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +58,11 @@ class Traffic:
     #: For each `_AT_ONCE` samples, their flows by destination, int32.
     order: list[NDArray[np.int32]]
     seed: int
+    #: Further traffic, such as that of the jobs that run.
+    demand: Demand | None = None
 
     @classmethod
-    def of(cls, fabric: Fabric, samples: int, seed: int) -> Traffic:
+    def of(cls, fabric: Fabric, samples: int, seed: int, demand: Demand | None = None) -> Traffic:
         """Return the traffic between the hosts of a fabric."""
         flows = fabric.num_hosts // 2
         need_memory(16 * samples * flows, f"the flows of {samples:,} bisections", "ask for fewer")
@@ -58,7 +72,7 @@ class Traffic:
         draw_bisections(hosts, seed, 0, sources, destinations, states)
         parts = np.split(destinations, range(_AT_ONCE, samples, _AT_ONCE))
         order = [np.argsort(part, axis=None, kind="stable").astype(np.int32) for part in parts]
-        return cls(within_machines(fabric), sources, destinations, order, seed)
+        return cls(within_machines(fabric), sources, destinations, order, seed, demand)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +257,9 @@ def table_figures(remains: Remains, table: Ports, tally: Tally, traffic: Traffic
     """Return the figures of tables on what is left of a fabric, as `figures` does; see `fast`."""
     fabric, graph, endpoint = remains.fabric, remains.fabric.graph, remains.host_endpoint
     arguments = table, graph.parts, remains.slot_edge
-    inside = np.zeros(len(tally.loads), dtype=np.int32)
-    add_paths(*arguments, *(endpoint[hosts] for hosts in traffic.inside), inside)
+    inside, asked = np.zeros((2, len(tally.loads)))
+    local = [endpoint[hosts] for hosts in traffic.inside]
+    add_paths(*arguments, *local, np.ones(len(local[0])), inside)
     cost = remains.host_rate_gbps / fabric.link_rate_gbps
     load = ((tally.loads - inside) * cost[graph.edge_link])[remains.edges]
     links = graph.destination_link[: fabric.num_host_endpoints]
@@ -262,12 +277,17 @@ def table_figures(remains: Remains, table: Ports, tally: Tally, traffic: Traffic
         )  # fmt: skip
         # One share after the other is added, as `mean_shares` does.
         means[part] = np.cumsum(shares, axis=1)[:, -1] / sources.shape[1]
+    demand, lost = traffic.demand, 0.0
+    if demand is not None:
+        flows = endpoint[demand.sources], endpoint[demand.destinations], demand.gbps
+        lost = add_paths(*arguments, *flows, asked)
     return {
         "unrouted": fabric.num_hosts * (fabric.num_hosts - 1) - tally.delivered,
         "deadlock": tally.credit_loops(fabric),
         "max_load": float(load.max()) if len(load) else None,
         "p99_load": float(np.percentile(load, 99)) if len(load) else None,
         "ebb": float(means.mean()) if len(means) else None,
+        **_of_demand(fabric, demand, asked, lost),
     }
 
 
@@ -276,11 +296,29 @@ def figures(fabric: Fabric, routes: Routes, traffic: Traffic) -> dict[str, Any]:
     checked = validate(fabric, routes)
     flows = loads_between_machines(fabric, routes).per_link
     metrics = load_metrics(relative_loads(fabric, flows)[inner_links(fabric)])
-    samples = len(traffic.sources)
+    samples, demand = len(traffic.sources), traffic.demand
+    asked, lost = np.zeros(len(fabric.graph.edge_link)), None
+    if demand is not None:
+        found = analyse(fabric, routes, demand.sources, demand.destinations, weights=demand.gbps)
+        asked = found.links["flows"].to_numpy()[fabric.graph.edge_link]
+        routed = found.flows["routed"]
+        if not routed.null_count():
+            lost = float(demand.gbps[~routed.to_numpy()].sum())
     return {
         "unrouted": checked.num_unrouted_pairs,
         "deadlock": len(checked.credit_loops),
         "max_load": metrics["max"][0],
         "p99_load": metrics["p99"][0],
         "ebb": bisection(fabric, routes, samples, traffic.seed).mean if samples else None,
+        **_of_demand(fabric, demand, asked, lost),
     }
+
+
+def _of_demand(
+    fabric: Fabric, demand: Demand | None, asked: NDArray[np.float64], lost: float | None
+) -> dict[str, float | None]:
+    """Return the figures of a demand from its loads in Gb/s, float64 [edges]."""
+    if demand is None:
+        return {"demand_load": None, "demand_lost_gbps": None}
+    rates = fabric.link_rate_gbps[fabric.graph.edge_link]
+    return {"demand_load": float((asked / rates).max(initial=0.0)), "demand_lost_gbps": lost}

@@ -124,7 +124,7 @@ def table_shares(
         shares[sample, f] = 0.0
         if source >= 0 and target >= 0:
             shares[sample, f] = _add_path(
-                table[target], graph, slot_edge, source, target, loads, sample * edges
+                table[target], graph, slot_edge, source, target, 1, loads, sample * edges
             )
     for k in order:
         sample, f = k // flows, k % flows
@@ -141,22 +141,30 @@ def table_shares(
 
 
 @njit(cache=True)
-def add_paths(table, graph, slot_edge, sources, destinations, loads):
-    """Add 1 to the loads, int32 [edges], for each flow between endpoints that arrives.
+def add_paths(table, graph, slot_edge, sources, destinations, weights, loads):
+    """Add the weight of each flow between endpoints that arrives to the loads of its path.
 
-    Arguments are as in `table_shares`, with one dimension. Returns the number of flows that arrive.
+    - `table`, `slot_edge`: as in `tally_tables`.
+    - `sources`, `destinations`, int32 [flows]: endpoints; -1 for a host without a cable.
+    - `weights`, float64 [flows], `loads`, float64 [edges]: weights, and loads in their unit,
+      changed in place.
+
+    Returns the weight of the flows that do not arrive.
     """
-    delivered = 0
+    lost = 0.0
     for f in range(len(sources)):
-        source, target = sources[f], destinations[f]
+        source, target, arrives = sources[f], destinations[f], False
         if source >= 0 and target >= 0:
-            delivered += _add_path(table[target], graph, slot_edge, source, target, loads, 0)
-    return delivered
+            line = table[target]
+            arrives = _add_path(line, graph, slot_edge, source, target, weights[f], loads, 0)
+        if not arrives:
+            lost += weights[f]
+    return lost
 
 
 @njit(cache=True)
-def _add_path(line, graph, slot_edge, source, target, loads, base):
-    """Add 1 to the loads of the path between two endpoints; return whether it arrives."""
+def _add_path(line, graph, slot_edge, source, target, weight, loads, base):
+    """Add a weight to the loads of the path between two endpoints; return whether it arrives."""
     row_base, edge_row = graph.row_base, graph.edge_row
     goal, last = graph.destination_row[target], graph.destination_link[target]
     row, hops, limit = graph.destination_row[source], 0, len(row_base)
@@ -168,7 +176,7 @@ def _add_path(line, graph, slot_edge, source, target, loads, base):
         edge = slot_edge[slot] if slot < row_base[row + 1] else -1
         if edge < 0 or hops == limit:
             break
-        loads[base + edge] += 1
+        loads[base + edge] += weight
         hops += 1
         row = edge_row[edge]
     if (
@@ -182,6 +190,6 @@ def _add_path(line, graph, slot_edge, source, target, loads, base):
     row = graph.destination_row[source]
     for _ in range(hops):
         edge = slot_edge[row_base[row] + line[row]]
-        loads[base + edge] -= 1
+        loads[base + edge] -= weight
         row = edge_row[edge]
     return False
