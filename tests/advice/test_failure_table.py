@@ -142,5 +142,5 @@ def test_wrong_input_is_refused() -> None:
 def test_a_demand_of_hosts_that_do_not_exist_is_refused() -> None:
     base = fabric("leaf-spine:2;1;2")
     wrong = Demand(np.array([0]), np.array([9]), np.array([1.0]))
-    with pytest.raises(InputError, match="9 is out of range|no host|hosts of"):
+    with pytest.raises(InputError, match="destinations"):
         failure_table(base, each_switch(base), "updn", demand=wrong)
