@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.advice.comparison import cell_text
 from weft.advice.what_if.evaluate import (
     ENGINES,
     PATTERNS,
-    WHAT_IF_COLUMNS,
     InPlace,
     WhatIf,
     what_if,
@@ -23,7 +22,7 @@ from weft.advice.what_if.evaluate import (
 from weft.advice.what_if.jobs import JobTraffic
 from weft.advice.what_if.page import value_text, what_if_page
 from weft.advice.what_if.scenario import Scenario
-from weft.advice.what_if.singles import SAMPLES, SINGLE_COLUMNS, Singles, singles
+from weft.advice.what_if.singles import SAMPLES, Singles, singles
 from weft.advice.what_if.words import sentences, singles_sentences
 from weft.cli.common import TABLES, FabricArgument, JudgedOptions, announced_compile, check_files
 from weft.cli.common import console as open_console
@@ -41,7 +40,7 @@ from weft.cli.option_types import (
 from weft.cli.options import options_of, split_names
 from weft.cli.output import emit
 from weft.cli.series import watched
-from weft.core.columns import Column, write_table
+from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.fabrics import Fabric
@@ -53,6 +52,8 @@ from weft.routing import engine as engines_of_weft
 from weft.subnet.audit import audit
 from weft.workload.slurm_jobs import job_hosts, read_jobs
 
+#: Failures that are printed.
+_PRINTED = 10
 #: Engine of OpenSM if nothing names another one.
 _USUAL = "minhop"
 #: Kinds of findings of an audit that concern the tables in place.
@@ -195,14 +196,14 @@ def what_if_command(
     if result is not None:
         _show(result, out)
     if single is not None:
-        out.print(_worst(single))
+        _show_failures(single, out)
     emit(
         answer=said, notes=notes, scenario=result.changed.title if result else None,
         machines_cut=result.changed.lost_machines if result else [],
         figures=result.table if result else None,
         patterns_before=result.before.runs_table if result else None,
         patterns=result.after.runs_table if result else None,
-        refusals=_refusals(result) if result else {},
+        refusals=result.refusals if result else {},
         failures=single.table if single else None,
         failures_by_engine=single.engines if single else None,
         pairs=single.pairs.table if single and single.pairs else None,
@@ -226,23 +227,23 @@ def _in_place(
 
     The lists of GUIDs that ``opensm.conf`` names are taken if the engine of weft has the option.
     """
-    folder = tables or (Path(given) if os.path.isdir(given) else None)
-    if folder is None:
+    path = tables or (Path(given) if os.path.isdir(given) else None)
+    if path is None:
         return fabric, InPlace.of(fabric, spec or _USUAL), []
-    found = audit([folder], fabric, weigh=False)
+    found = audit([path], fabric, weigh=False)
     notes = [
         f"{finding.severity} {finding.kind}: {finding.text}"
         for finding in found.findings if finding.kind in _OF_TABLES
     ]  # fmt: skip
     if found.routes is None:
-        notes.append(f"note: no tables in {folder}; those of the first sweep are taken")
+        notes.append(f"note: no tables in {path}; those of the first sweep are taken")
     named = spec or found.engine or _USUAL
     for name in _LISTS:
         listed = found.settings.get(name, "(null)")
         if spec is not None or listed in ("", "(null)"):
             continue
-        copy = next((f for f in (Path(listed), folder / Path(listed).name) if f.is_file()), None)
-        if copy is not None and name in engines_of_weft.parse(named)[0].options:
+        copy = (path if path.is_dir() else path.parent) / Path(listed).name
+        if copy.is_file() and name in engines_of_weft.parse(named)[0].options:
             named = f"{named}:{name}={copy}"
         else:
             notes.append(f"note: opensm.conf has {name} {listed}, which the prediction leaves out")
@@ -250,83 +251,55 @@ def _in_place(
     return found.fabric, place, notes
 
 
-def _refusals(result: WhatIf) -> dict[str, str]:
-    return {each.name: each.refusal for each in result.after.outcomes if each.refusal}
-
-
 def _show(result: WhatIf, out: Console) -> None:
     """Print the figures and the patterns."""
-    out.print(_figures(result))
+    shown = ("routes", "state", "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load",
+             "max_hops", "entries_changed", "pairs_moved")  # fmt: skip
+    out.print(_table(result.table.select(shown), "The state now, then after the change, what is "
+                     "worst first"))  # fmt: skip
     if result.after.runs:
         out.print(_patterns(result))
-    for name, refusal in _refusals(result).items():
+    for name, refusal in result.refusals.items():
         out.print(escape(f"{name} does not fit: {refusal}"), soft_wrap=True)
 
 
-#: Failures that are printed.
-_PRINTED = 10
-_OF_SINGLES = (
-    "failed", "machines_cut", "pairs_lost_until", "deadlock_until", "ebb_until", "pairs_lost",
-    "deadlock", "ebb", "bandwidth_left", "max_load",
-)  # fmt: skip
-
-
-def _worst(single: Singles) -> Table:
-    """Return the worst failures."""
-    more = len(single.table) - _PRINTED
+def _show_failures(single: Singles, out: Console) -> None:
+    """Print the worst failures."""
+    shown = ("failed", "machines_cut", "pairs_lost_until", "deadlock_until", "ebb_until",
+             "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load")  # fmt: skip
     title = "Failures of single parts, worst first (until: before OpenSM's next sweep)"
-    return _table(
-        single.table.head(_PRINTED), _OF_SINGLES, SINGLE_COLUMNS, title,
-        caption=f"and {more:,} more (--failures, --report)" if more > 0 else None,
-    )  # fmt: skip
+    out.print(_table(single.table.select(shown).head(_PRINTED), title))
+    if (more := len(single.table) - _PRINTED) > 0:
+        out.print(f"and {more:,} more (--failures, --report)")
 
 
-_SHOWN = ("routes", "state", "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load",
-          "max_hops", "entries_changed", "pairs_moved")  # fmt: skip
-
-
-def _figures(result: WhatIf) -> Table:
-    title = "The state now, then after the change, what is worst first"
-    return _table(result.table, _SHOWN, WHAT_IF_COLUMNS, title)
-
-
-def _table(
-    rows: pl.DataFrame,
-    shown: Sequence[str],
-    columns: Mapping[str, Column],
-    title: str,
-    caption: str | None = None,
-) -> Table:
-    screen = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    for name in shown:
-        right = columns[name].dtype.is_numeric()
+def _table(rows: pl.DataFrame, title: str) -> Table:
+    screen = Table(title=title, title_justify="left")
+    for name, kind in rows.schema.items():
         screen.add_column(
-            name.replace("_", " "), justify="right" if right else "left", overflow="fold"
-        )
+            name.replace("_", " "), justify="right" if kind.is_numeric() else "left",
+            overflow="fold",
+        )  # fmt: skip
     for row in rows.iter_rows(named=True):
-        cells = [
-            value_text(name, row[name]) for name in shown
-        ]  # fmt: skip
         bad = row["pairs_lost"] or row["deadlock"]
-        screen.add_row(*map(escape, cells), style="red" if bad else "")
+        cells = (escape(value_text(name, value)) for name, value in row.items())
+        screen.add_row(*cells, style="red" if bad else "")
     return screen
 
 
 def _patterns(result: WhatIf) -> Table:
-    before = {run.pattern: run for run in result.before.runs}
-    names = list(dict.fromkeys(run.engine for run in result.after.runs))
-    specs = list(dict.fromkeys(run.pattern for run in result.after.runs))
+    runs = [*(("now", run) for run in result.before.runs),
+            *((run.engine, run) for run in result.after.runs)]  # fmt: skip
     cells = {
-        (run.engine, run.pattern): f"{run.load.max(initial=0.0):,.4g}"
+        (name, run.pattern): cell_text("max_load", float(run.load.max(initial=0.0)))
         + (f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else "")
-        for run in result.after.runs
+        for name, run in runs
     }
     screen = Table(title="Largest contention of a link", title_justify="left")
     screen.add_column("routes", overflow="fold")
+    specs = dict.fromkeys(run.pattern for _, run in runs)
     for spec in specs:
         screen.add_column(escape(spec), justify="right", overflow="fold")
-    now = [f"{before[s].load.max(initial=0.0):,.4g}" if s in before else "–" for s in specs]
-    screen.add_row("now", *now)
-    for name in names:
-        screen.add_row(escape(name), *(cells[name, spec] for spec in specs))
+    for name in dict.fromkeys(name for name, _ in runs):
+        screen.add_row(escape(name), *(cells.get((name, spec), "–") for spec in specs))
     return screen

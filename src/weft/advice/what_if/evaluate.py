@@ -139,6 +139,11 @@ class WhatIf:
         return self.before.outcomes[0]
 
     @property
+    def refusals(self) -> dict[str, str]:
+        """Why engines do not fit the fabric after the scenario."""
+        return {each.name: each.refusal for each in self.after.outcomes if each.refusal}
+
+    @property
     def settled(self) -> tuple[Fabric, InPlace]:
         """The fabric after the scenario, and its tables: those of OpenSM's sweep if it has some."""
         outcome = self.outcome(SWEEP)

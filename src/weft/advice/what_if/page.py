@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,6 @@ from weft.advice.what_if.evaluate import SWEEP, WHAT_IF_COLUMNS, WhatIf
 from weft.advice.what_if.failures import Failure
 from weft.advice.what_if.singles import SINGLE_COLUMNS, WORST, Singles
 from weft.advice.what_if.words import kinds_text
-from weft.core.columns import Column
 from weft.fabrics import Fabric
 from weft.report.comparison_data import (
     EngineVerdict,
@@ -34,12 +33,6 @@ _FIGURES = (
     "machines_cut", "pairs_lost", "deadlock", "bandwidth_left", "ebb", "max_load", "mean_hops",
     "max_hops", "lanes", "entries_changed", "pairs_moved", "unrouted",
 )  # fmt: skip
-_SUMMARIES = {
-    "now": "The tables in place, before the change.",
-    "unchanged": "As they are until OpenSM's next sweep.",
-    "sweep": "",
-    "other": "",
-}
 #: Columns of the table of failures on the page, with their headings.
 _HEADINGS = {
     "failed": "fails", "machines_cut": "machines cut off",
@@ -72,15 +65,15 @@ def what_if_page(
         engines.append(
             EngineVerdict(
                 NOW if row["state"] == "now" else row["routes"],
-                _SUMMARIES[row["state"]] or outcome.summary,
+                outcome.summary,
                 ok=row["valid"],
                 findings=(*outcome.validation.findings(), *outcome.remarks),
                 cells={name: value_text(name, row[name]) for name in _FIGURES},
             )
         )
     engines += [
-        EngineVerdict(each.name, each.summary, refusal=each.refusal)
-        for each in shown.after.outcomes if each.refusal
+        EngineVerdict(name, verdicts[name].summary, refusal=refusal)
+        for name, refusal in shown.refusals.items()
     ]  # fmt: skip
     runs = [
         *(_on(drawn, changed.before, run, NOW) for run in shown.before.runs),
@@ -96,7 +89,7 @@ def what_if_page(
         fabric=drawn,
         title=title,
         facts=fabric_facts(drawn),
-        columns=_meanings(_FIGURES, WHAT_IF_COLUMNS),
+        columns={name: WHAT_IF_COLUMNS[name].meaning for name in _FIGURES},
         engines=tuple(engines),
         patterns=shown.after.patterns,
         runs=tuple(runs),
@@ -111,13 +104,6 @@ def what_if_page(
         marks=tuple(marks),
         marks_text=text,
     )
-
-
-def _meanings(names: Iterable[str], columns: Mapping[str, Column]) -> dict[str, str]:
-    return {
-        name: columns[name].meaning + (f" [{columns[name].unit}]" if columns[name].unit else "")
-        for name in names
-    }
 
 
 def value_text(name: str, value: object) -> str:
@@ -152,11 +138,8 @@ def _marks(shown: WhatIf, single: Singles | None) -> tuple[list[Mark], str]:
             texts.append(f"A cross marks what {word}.")
     for port in changed.scenario.slow:
         marks.append(Mark(cable=drawn.find_cable(port), text="slow"))
-    fresh = [*changed.before.node_names]
-    for text in changed.scenario.add:
-        name = text.partition(":")[0].strip()
-        if name not in fresh:
-            marks.append(Mark(node=drawn.find_node(name), text="new"))
+    for switch in np.setdiff1d(drawn.node_guid[: drawn.num_switches], changed.before.node_guid):
+        marks.append(Mark(node=drawn.find_node(f"{int(switch):#x}"), text="new"))
     if single is not None:
         for rank, failure in enumerate(single.failures[:WORST], 1):
             marks.append(_mark(drawn, single.fabric, failure, str(rank)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.advice.alternatives import IN_PLACE
-from weft.advice.comparison import EngineOutcome, change_to
+from weft.advice.comparison import EngineOutcome, cell_text, change_to
 from weft.advice.what_if.evaluate import SWEEP, WhatIf
 from weft.advice.what_if.singles import PAIRS, WORST, Singles
 from weft.core.counts import count_text
@@ -62,9 +62,16 @@ def _figures(result: WhatIf, name: str) -> tuple[str, str]:
     else:
         loops += " APPEARS" if row["deadlock"] == 1 else " APPEAR"
     left = row["bandwidth_left"]
-    if left is None:
-        return lost, f"{loops}, and no bandwidth is known"
-    return lost, f"{loops}, and {left:.0%} of the bisection bandwidth is left"
+    return lost, f"{loops}{_left(left)}"
+
+
+def _left(share: float | None) -> str:
+    """Return what is left of the bisection bandwidth, to follow a list."""
+    if share is None:
+        return ", and no bisection bandwidth is known"
+    if share > 1:
+        return f", and the bisection bandwidth becomes {share:.0%} of that before"
+    return f", and {share:.0%} of the bisection bandwidth is left"
 
 
 def _cut(result: WhatIf) -> list[str]:
@@ -133,9 +140,9 @@ def _better(result: WhatIf) -> list[str]:
         return []
     best: EngineOutcome = better[0]
     gain = result.after.gain(best, sweep)
-    what = f"{gain.bandwidth:+.1%} bisection bandwidth and {gain.peak:,.4g} instead of " + (
-        f"{gain.other_peak:,.4g} flows on the most loaded link under all-to-all"
-    )
+    peaks = (cell_text("max_load", peak) for peak in (gain.peak, gain.other_peak))
+    what = f"{gain.bandwidth:+.1%} bisection bandwidth and {' instead of '.join(peaks)} flows on "
+    what += "the most loaded link between switches under all-to-all"
     change = change_to(result.changed.after, best)
     return [f"Clearly better after it: {best.name}, with {what}; {change}."]
 
@@ -202,14 +209,13 @@ def singles_sentences(result: Singles) -> list[str]:
 
 def _worst(row: Mapping[str, Any], among: int) -> str:
     loop = "a credit loop" if row["deadlock"] else "no credit loop"
-    left = row["bandwidth_left"]
     text = f"the worst is {row['failed']}: " if among > 1 else f"there is {row['failed']}: "
+    if row["refusal"]:
+        return f"{text}what OpenSM does is not known ({row['refusal']})."
     if row["pairs_lost_until"]:
         text += f"until OpenSM's next sweep {_pairs(row['pairs_lost_until'])}; after it "
     text += _pairs(row["pairs_lost"]) if row["pairs_lost"] else "every pair has a path"
-    return f"{text}, {loop}" + (
-        "." if left is None else f", and {left:.0%} of the bisection bandwidth is left."
-    )
+    return f"{text}, {loop}{_left(row['bandwidth_left'])}."
 
 
 def _pairs(number: int) -> str:
