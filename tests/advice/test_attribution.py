@@ -12,6 +12,7 @@ from tests.reference.attribution import Mixes
 import weft
 from weft.advice.watch import attribution
 from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
+from weft.advice.watch.path_rates import Classes
 from weft.core.errors import InputError, NotApplicable
 from weft.counters.rates import Rates
 from weft.sim.static.loads import inner_links, link_loads
@@ -208,6 +209,27 @@ def random_case(engine: str, seed: int):
 def test_intervals_are_those_of_all_pairs_of_hosts(engine: str, seed: int) -> None:
     below, above = check(*random_case(engine, seed))
     assert max(below.max(), above.max()) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("engine", ["minhop", "smodk", "ecmp"])
+def test_rates_of_pairs_add_up_to_the_loads(engine: str, seed: int) -> None:
+    fabric, routes, jobs, loads, links = random_case(engine, seed)
+    found = attribute(Rates.of_links(fabric, loads), routes, dict(enumerate(jobs)), links[:1])
+    source, destination, group, gbps = found.pair_gbps
+    again = link_loads(fabric, routes, source, destination, weights=gbps)
+    assert again == pytest.approx(loads, rel=0.02, abs=0.01)
+    for number, job in enumerate(jobs):
+        assert np.isin([source[group == number], destination[group == number]], job).all()
+
+
+def test_endpoints_with_a_reading_are_apart_from_those_without() -> None:
+    gbps = np.array([5.0, np.nan, 3.0, 0.0])
+    row = np.zeros(4, dtype=np.int32)
+    found = Classes.of_endpoints(row, gbps, np.ones((1, 4), dtype=bool), np.zeros(4, dtype=bool))
+    assert found.of.tolist() == [1, 0, 1, -1]
+    assert found.gbps == pytest.approx([np.nan, 8], nan_ok=True)
+    assert found.part == pytest.approx([1, 5 / 8, 3 / 8])
 
 
 def test_a_cable_without_reading_leaves_the_others() -> None:

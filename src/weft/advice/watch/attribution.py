@@ -26,6 +26,8 @@ NO_JOB = "no job"
 _ROUNDING = 1e-5
 #: The fit ends when what it could still gain is this part of the errors of the rates.
 _CLOSE = 0.03
+#: Number of times that rates of hosts are scaled to the sums that they must have.
+_SCALINGS = 30
 #: Number of unknown rates up to which all take part in the bounds of a share.
 _MOST_UNKNOWN = 20_000
 
@@ -406,22 +408,28 @@ def _scope(fit: _Fit, pairs: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _host_pairs(fabric: Fabric, fit: _Fit) -> PairRates:
-    """Return the rates of pairs of hosts: of classes, divided as their hosts send and receive."""
+    """Return the rates of pairs of hosts: of classes, divided as their endpoints send and receive.
+
+    No endpoint sends to itself, so sums over sources, destinations and classes are scaled in turn.
+    """
     system, rate = fit.system, fit.mix @ fit.rate
     width = system.receiving.size[system.destination]
     count = system.sending.size[system.source] * width
     pair = np.repeat(np.arange(len(count)), count)
     within = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
-    hosts, part = [], np.ones(len(pair))
+    gbps, hosts, sums = rate[pair], [], []
     for side, index, place in (
         (system.sending, system.source, within // width[pair]),
         (system.receiving, system.destination, within % width[pair]),
     ):
         at = side.offset[index[pair]] + place
         hosts.append(fabric.endpoint_node[side.endpoint[at]].astype(np.int64) - fabric.num_switches)
-        part *= side.part[at]
-    part[hosts[0] == hosts[1]] = 0
-    whole = np.bincount(pair, part, minlength=len(count))
-    gbps = rate[pair] * part / np.where(whole > 0, whole, 1)[pair]
+        gbps *= side.part[at]
+        total = np.bincount(index, rate, minlength=len(side.gbps))
+        sums.append((at, side.part * np.repeat(total, side.size)))
+    gbps[hosts[0] == hosts[1]] = 0
+    for at, wanted in [*sums, (pair, rate)] * _SCALINGS:
+        found = np.bincount(at, gbps, minlength=len(wanted))
+        gbps *= np.divide(wanted, found, out=np.zeros(len(wanted)), where=found > 0)[at]
     sent = gbps > 0
     return PairRates(hosts[0][sent], hosts[1][sent], system.group[pair][sent], gbps[sent])
