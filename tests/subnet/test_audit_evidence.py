@@ -273,7 +273,7 @@ def test_hosts_of_an_incomplete_list_are_not_said_to_be_cut_off(tmp_path: Path) 
     assert any(each.startswith("whether cables are missing") for each in part.unknown)
 
 
-@pytest.mark.parametrize("form", ["pm", "db_csv"])
+@pytest.mark.parametrize("form", ["pm", "db_csv", "ibqueryerrors", "exporter"])
 def test_ports_with_errors_are_named_the_worst_first(tmp_path: Path, form: str) -> None:
     guids = [f"{int(guid):#018x}" for guid in TREE.node_guid]
     ports = {(0, 1): (3, 0, 2), (1, 5): (70000, 1, 0), (2, 1): (0, 0, 0)}
@@ -285,6 +285,23 @@ def test_ports_with_errors_are_named_the_worst_first(tmp_path: Path, form: str) 
             for (node, port), (symbol, buffer, down) in ports.items()
         )
         files = {"ibdiagnet2_pm": text}
+    elif form == "ibqueryerrors":
+        text = "".join(
+            f'Errors for {guids[node]} "{TREE.descriptions[node]}"\n   GUID {guids[node]} port '
+            f"{port}: [SymbolErrorCounter == {symbol}] [LinkDownedCounter == {down}]"
+            f" [ExcessiveBufferOverrunErrors == {buffer}]\n"
+            for (node, port), (symbol, buffer, down) in ports.items()
+        )
+        files = {"errors": text}
+    elif form == "exporter":
+        names = ("symbol_error", "excessive_buffer_overrun_errors", "link_downed")
+        files = {
+            f"{guids[node]}_prom": "".join(
+                f'infiniband_switch_port_{name}_total{{guid="{guids[node]}",port="{port}"}} {n}\n'
+                for name, n in zip(names, values, strict=True)
+            )
+            for (node, port), values in ports.items()
+        }
     else:
         columns = "NodeGUID,PortNumber,SymbolErrorCounter,SymbolErrorCounterExt,"
         columns += "ExcessiveBufferOverrunErrors,LinkDownedCounter,PortXmitDiscards"

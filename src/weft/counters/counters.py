@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,6 +102,7 @@ _BY_KEY = {name.replace("_", ""): name for name in COUNTERS} | {
 }
 
 
+@lru_cache(maxsize=10_000)
 def column_of(name: str) -> str:
     """Return the column of a counter, however a format writes its name; empty if it is unknown."""
     return _BY_KEY.get(name.replace("_", "").lower(), "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,34 +117,28 @@ class _Prometheus(FileReader):
         self, found: dict[tuple[object, ...], PortReading], sample: _Sample, host: str, factor: int
     ) -> None:
         """Add a sample to its port, if it is that of a counter."""
-        labels = sample.labels
-        if match := _FABRIC.fullmatch(sample.name):
-            guid, port, device, words = labels.get("guid", ""), labels.get("port"), "", match[1]
-        elif "local_guid" in labels and (match := _BY_NAME.fullmatch(sample.name)):
-            guid, port, device = labels["local_guid"], labels.get("local_port"), ""
-            words = match[1]
-        elif match := _MACHINE.fullmatch(sample.name):
-            guid, port, device, words = "", labels.get("port"), labels.get("device", ""), match[1]
+        metric, labels = _metric(sample.name), sample.labels
+        if metric is None or metric.label not in labels:
+            return
+        if not metric.column:
+            self.leave_out(metric.words, "metric", "of counters that weft does not use")
+            return
+        port = labels.get("local_port" if metric.label == "local_guid" else "port", "")
+        guid, device = labels[metric.label], ""
+        if metric.label == "device":
+            guid, device = "", guid
             host = labels.get("instance", host).partition(":")[0] or Path(self.file).stem
-        else:
-            return
-        column = _column(words)
-        if not column:
-            self.leave_out(words, "metric", "of counters that weft does not use")
-            return
-        if not _PORT.fullmatch(port or "") or not (_GUID.fullmatch(guid) or device):
+        value, column = _whole(sample.value), metric.column
+        if not _PORT.fullmatch(port) or not (_GUID.fullmatch(guid) or device):
             self.fail(f"{sample.name} has no label of its node or port", sample.line)
-        value = _whole(sample.value)
         if value is None:
             self.fail(f"{sample.name} is {shown(sample.value)}; expected a count", sample.line)
-        if _FABRIC.fullmatch(sample.name) and words.endswith("_data_bytes"):
-            value *= factor
-        if words.endswith("_bytes"):
-            value //= 4
+        if metric.words.endswith("_bytes"):
+            value = value * (factor if metric.label == "guid" else 1) // 4
         key = guid, host, device, port, sample.time_ms
         if key not in found:
             found[key] = PortReading(
-                sample.line, int(port or 0), int(guid or "0", 16), host="" if guid else host,
+                sample.line, int(port), int(guid or "0", 16), host="" if guid else host,
                 device=device,
                 time_ns=None if sample.time_ms is None else sample.time_ms * 10**6,
             )  # fmt: skip
@@ -152,14 +147,28 @@ class _Prometheus(FileReader):
         self.put(found[key], column, value, sample.line)
 
 
+class _Metric(NamedTuple):
+    """Label that names the node, column of the counter (empty: none), and words of the name."""
+
+    label: str
+    column: str
+    words: str
+
+
+@lru_cache(maxsize=1000)
+def _metric(name: str) -> _Metric | None:
+    """Return what a metric is; None if it is none of a port."""
+    for form, label in ((_FABRIC, "guid"), (_MACHINE, "device"), (_BY_NAME, "local_guid")):
+        if match := form.fullmatch(name):
+            return _Metric(label, _column(match[1]), match[1])
+    return None
+
+
 def _column(words: str) -> str:
     """Return the column of a metric; empty if it is that of no counter."""
     if words in _SPECIAL:
         return _SPECIAL[words]
     name = "_".join(_WORDS.get(word, word) for word in words.split("_"))
-    if name.startswith(("unicast", "multicast")):
-        # unicast_xmit_pkts: PortUnicastXmitPkts
-        return column_of(f"port_{name}")
     return column_of(name) or column_of(f"port_{name}")
 
 
