@@ -187,13 +187,26 @@ def test_a_mixture_that_can_deadlock_is_not_safe(
     assert "no worse than the present tables, which can deadlock" in capsys.readouterr().out
 
 
+def test_lanes_are_those_of_the_tables_that_are_loaded() -> None:
+    """Tables of dfsssp have no deadlock with its service levels, and can deadlock without."""
+    fabric = load("torus:5x5")
+    new = route(fabric, "dfsssp")
+    assert isinstance(new, TableRoutes)
+    Path("same.lfts").write_text(lft_dump(fabric, new))
+    result = rehearse(fabric, new, before="same.lfts", fail=["s0.0[2]"])
+    assert [moment.changed_entries for moment in result.moments] == [0] * 6
+    assert [moment.deadlock for moment in result.moments] == ["can", *["no"] * 3, "can", "can"]
+    assert result.verdict == "no worse than the present tables, which can deadlock"
+
+
 def test_a_refusal_on_the_way_back_is_a_note() -> None:
     """OpenSM's ftree does not route a tree without some cables, and falls back to minhop."""
-    fabric = load(TREE)
-    cut = [f"s1-0[{port}]" for port in (4, 5)]
-    result = rehearse(fabric, route(fabric, "dmodk"), engine="ftree", fail=cut)
+    fabric = load("xgft:3;2,2,2;1,2,2")
+    result = rehearse(fabric, route(fabric, "dmodk"), engine="ftree", fail=["s2-0"])
     assert result.problems == ()
     assert [moment.name for moment in result.moments][-2:] == ["back to ftree", "repair"]
+    assert result.notes[0].startswith("back to ftree: OpenSM's ftree refuses xgft:3;2,2,2;1,2,2: ")
+    assert "it fell back to minhop" in result.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,9 @@ class _Trial:
         self.subnet, self.after, self.look = subnet, after, look
         self.moments: list[HeldTables] = []
         self.notes: list[str] = [*subnet.notes]
-        self._lanes = after.num_vls > 1 or subnet.engine in (*NEED_QOS, "nue")
+        #: The tables that OpenSM loaded, with their lanes; None if its own engine computed them.
+        self.loaded: TableRoutes | None = None
+        self._own_lanes = subnet.engine in (*NEED_QOS, "nue")
         #: What the switches hold, as tables of the whole fabric.
         self.held = subnet.lfts()
 
@@ -299,9 +301,11 @@ class _Trial:
             loops, _ = credit_loops(fabric, mixture)
             if not any(MixedTables.of(each, each).lost(fabric) for each in (one, other)):
                 lost = mixture.lost(fabric)
-        known = not self._lanes
-        if fabric is whole and np.array_equal(other.table, self.after.table):
-            other, known = self.after, True
+        known = not (self._own_lanes if self.loaded is None else self.loaded.num_vls > 1)
+        if self.loaded is self.after and np.array_equal(port_guids(fabric), port_guids(whole)):
+            with_lanes = replace(self.after, fabric_digest=fabric.digest)
+            if np.array_equal(other.table, with_lanes.table):
+                other, known = with_lanes, True
         moment = HeldTables(
             name, took_s, fabric, other, validate(fabric, other, levels_known=known), len(changed),
             len(np.unique(changed[:, 1])), loops, lost,
@@ -322,7 +326,8 @@ class _Trial:
     def load(self, step: TableRoutes, name: str) -> None:
         """Let OpenSM load tables of the whole fabric."""
         subnet = self.subnet
-        if subnet.engine == "file" and not self._lanes:
+        self.loaded = step
+        if subnet.engine == "file" and self.after.num_vls == 1:
             self.note(name, lambda: subnet.reload(step))
         else:
             self.note(name, lambda: subnet.restart("file", step))
@@ -338,6 +343,7 @@ class _Trial:
                 of = f", step {number} of {len(steps)}" if len(steps) > 1 else ""
                 self.load(_laid_over(first, whole, step, fabric, slice(None)), f"back{of}")
             return
+        self.loaded = None
         self.note(f"back to {engine}", lambda: subnet.restart(engine), may_fall_back=True)
 
 
