@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+import polars as pl
 import pytest
 
 import weft
+from weft import InputError
 from weft.core.columns import frame
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.rates import Rates, rates
+from weft.counters.slots import port_text
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import FormatWarning
 
@@ -93,3 +98,63 @@ def test_only_a_wrap_that_is_possible_is_one(
     (one,), found = between(first, second)
     assert one.frame["xmit_gbps"][0] == (gbps and pytest.approx(gbps - 32e-9))
     assert list(found) == ["wrapped counters" if gbps else "reset counters"]
+
+
+def test_what_cannot_be_is_named_and_null() -> None:
+    first = reading(0, symbol_error_counter={1: 65530, 2: 65535})
+    second = reading(
+        1, port_xmit_data={0: 2 * FULL, 3: round(1.05 * FULL)}, port_xmit_wait={5: 30 * GIGA},
+        symbol_error_counter={1: 65535, 2: 65535}, port_rcv_data={4: (1 << 32) - 1},
+    )  # fmt: skip
+    second = Counters(TREE, second.frame.filter(pl.col("slot") != 9))
+    (one,), found = between(first, second)
+    names = {slot: port_text(TREE, slot) for slot in range(10)}
+    assert found["impossible rates"] == (names[0], names[3])
+    assert found["changed ports"] == (names[9],)
+    assert found["stuck counters"] == (names[1], names[2])
+    assert one.frame["xmit_gbps"].to_list()[:4] == [None, 0, 0, pytest.approx(210, rel=0.01)]
+    assert one.frame["errors"].to_list()[:3] == [0, 5, 0]
+    assert set(found) == {"impossible rates", "impossible waits", "changed ports", "stuck counters"}
+
+
+def test_ports_read_twice_at_one_time_have_no_rates() -> None:
+    first, second = reading(0), reading(1, port_xmit_data=5)
+    second = replace(second, frame=second.frame.with_columns(time=first.frame["time"]))
+    (one,), found = between(first, second)
+    assert len(found["times of readings"]) == 10
+    assert one.frame["xmit_gbps"].null_count() == 10
+    with pytest.raises(InputError, match="need two readings"):
+        rates(first)
+    with pytest.raises(InputError, match="two of the counters have the same reading"):
+        Counters.joined([first, first])
+
+
+@pytest.mark.parametrize(
+    ("rate", "device", "stated", "tick_bytes", "rule"),
+    [
+        ("4xEDR", 0xD2F0, None, 8, "8 bytes of the port (Quantum)"),
+        ("4xEDR", 0xCB20, None, 128, "32 bytes of each lane (SwitchX, Switch-IB)"),
+        ("4xHDR", 0, None, 8, "8 bytes of the port (HDR and faster: Quantum)"),
+        ("4xEDR", 0, None, None, ""),
+        ("4xEDR", 0, 64.0, 64, "as the reading says"),
+    ],
+)
+def test_ticks_follow_the_generation_of_the_switch(
+    rate: str, device: int, stated: float | None, tick_bytes: float | None, rule: str
+) -> None:
+    build = weft.FabricBuilder("one switch", rate=rate)
+    build.connect(
+        [build.switches(["s"], ports=10)[0]] * 10, build.hosts([f"h{n}" for n in range(10)])
+    )
+    fabric = build.fabric()
+    ids = np.full(fabric.num_nodes, device, dtype=np.uint32)
+    fabric = replace(fabric, device_id=ids)
+    ticks = 1_000_000
+    given = {"tick_bytes": dict.fromkeys(range(10), stated)} if stated else {}
+    first, second = (reading(at, fabric, port_xmit_wait=at * ticks, **given) for at in (0, 1))
+    (one,), _ = between(first, second)
+    assert set(one.frame["wait_rule"]) == {rule}
+    share = (
+        None if tick_bytes is None else ticks * tick_bytes * 8 / (fabric.cable_rate_gbps[0] * GIGA)
+    )
+    assert one.frame["wait_share"][0] == (share if share is None else pytest.approx(share))
