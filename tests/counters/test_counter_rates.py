@@ -104,6 +104,7 @@ def test_what_cannot_be_is_named_and_null() -> None:
     first = reading(0, symbol_error_counter={1: 65530, 2: 65535})
     second = reading(
         1, port_xmit_data={0: 2 * FULL, 3: round(1.05 * FULL)}, port_xmit_wait={5: 30 * GIGA},
+        rate={5: "4xHDR", 6: "4xEDR"}, state={5: "Active/LinkUp", 7: "Down/Polling"},
         symbol_error_counter={1: 65535, 2: 65535}, port_rcv_data={4: (1 << 32) - 1},
     )  # fmt: skip
     second = Counters(TREE, second.frame.filter(pl.col("slot") != 9))
@@ -114,7 +115,14 @@ def test_what_cannot_be_is_named_and_null() -> None:
     assert found["stuck counters"] == (names[1], names[2])
     assert one.frame["xmit_gbps"].to_list()[:4] == [None, 0, 0, pytest.approx(210, rel=0.01)]
     assert one.frame["errors"].to_list()[:3] == [0, 5, 0]
-    assert set(found) == {"impossible rates", "impossible waits", "changed ports", "stuck counters"}
+    assert found["changed rates"] == (names[6],)
+    assert found["inactive links"] == (names[7],)
+    assert set(found) - {"changed rates", "inactive links"} == {
+        "impossible rates",
+        "impossible waits",
+        "changed ports",
+        "stuck counters",
+    }
 
 
 def test_ports_read_twice_at_one_time_have_no_rates() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
+from weft.core.units import RATE_NAMES
 from weft.counters.counters import CABLE_ERRORS, COUNTERS, Counters
 from weft.counters.slots import port_text
 from weft.counters.ticks import RULES, STATED, tick_rules
@@ -166,6 +167,14 @@ class _Interval:
         self._warn(self.slots[end <= begin], "port", "read twice at one time", "times of readings")
         self.seconds = np.where(end > begin, (end - begin) / 1e9, np.nan)
         link = fabric.port_link[self.slots]
+        codes = np.append(np.repeat(fabric.cable_rate_code, 2), 0)[link]
+        usual = pl.Series(np.array(RATE_NAMES)[np.where(link < 0, 0, codes)])
+        slower = (self.both["rate_2"] != usual) & (usual != "")
+        what = "whose link has another width or speed than in the fabric"
+        self._warn(self.slots[slower.fill_null(False).to_numpy()], "port", what, "changed rates")
+        idle = ~self.both["state_2"].str.starts_with("Active").fill_null(True).to_numpy()
+        what = "with a cable whose link is not active"
+        self._warn(self.slots[idle & (link >= 0)], "port", what, "inactive links")
         known = np.append(fabric.link_rate_gbps, np.inf)
         self.limit_gbps = known[np.where(link < 0, len(known) - 1, link)]
         narrow = self.both["narrow"].fill_null(True) | self.both["narrow_2"].fill_null(True)

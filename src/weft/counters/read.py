@@ -61,7 +61,8 @@ def read_counters(
     fabric
         The fabric, whose GUIDs or LIDs name the ports.
     timed
-        Whether each reading must have a time; if not, all files are one reading without a time.
+        Whether each reading must have a time; if not, all files without one are a reading without
+        a time, before the others.
     modified
         Take the time at which a file was last modified if nothing else gives its time.
 
@@ -232,8 +233,8 @@ class _Reader:
             name: [port.values.get(name) for *_, port in rows] for name in COUNTERS
         }
         data["slot"] = [slot for _, slot, _ in rows]
-        data["time"] = [port.time_ns if self.timed else None for *_, port in rows]
-        data["reading"] = [at if self.timed else None for at, *_ in rows]
+        data["time"] = [port.time_ns or None for *_, port in rows]
+        data["reading"] = [at or None for at, *_ in rows]
         return frame(COUNTER_COLUMNS, data)
 
 

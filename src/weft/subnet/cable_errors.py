@@ -14,15 +14,15 @@ from weft.subnet.finding import Finding
 def cable_errors(counters: Counters) -> Iterator[Finding]:
     """Yield the ports with errors, those with the most errors first, then those that went down.
 
-    `counters`: one reading.
+    `counters`: one or more readings, of which the last one of each port counts.
     """
     went_down = {"link_downed_counter": "link downed"}
     for kind, names in (("links down", went_down), ("cable errors", CABLE_ERRORS)):
         of_slot: dict[int, dict[str, int]] = {}
         for slot, *values in counters.frame.select("slot", *names).iter_rows():
-            found = {what: n for what, n in zip(names.values(), values, strict=True) if n}
-            of_slot |= {slot: found} if found else {}
-        worst = sorted(of_slot.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+            of_slot[slot] = {what: n for what, n in zip(names.values(), values, strict=True) if n}
+        found = [each for each in of_slot.items() if each[1]]
+        worst = sorted(found, key=lambda item: (-sum(item[1].values()), item[0]))
         items = [
             f"{_port(counters.fabric, slot)}: "
             + ", ".join(f"{what} {value:,}" for what, value in sorted(values.items()))
