@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weft.routing.engines.sar import sar_routes
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
+    from weft.routing.reroute import opensm_reroute
     from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing.validation.validate import Validation, validate
     from weft.sim.common.progress import IncompleteRun, StopRun
@@ -101,6 +102,7 @@ _HOMES = {
     "weft.routing.engines.sar": ("sar_routes",),
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
+    "weft.routing.reroute": ("opensm_reroute",),
     "weft.routing.validation.validate": ("Validation", "validate"),
     "weft.sim.common.progress": ("IncompleteRun", "StopRun"),
     "weft.sim.flit.adapter": ("Adapter",),
@@ -141,12 +143,12 @@ __all__ = [
     "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",
     "bisection", "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
     "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec", "keys",
-    "link_loads", "link_series", "live", "load_workload", "lower", "multipath_loads", "penalties",
-    "perform", "place", "place_io", "plot", "port_counters", "predict", "qsnet", "queue_series",
-    "rank_spans", "rates", "read_booksim", "read_counters", "read_experiment", "route",
-    "sar_routes", "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep",
-    "sweep_flits", "timelines", "traffic", "validate", "workload_keys", "write_comparison_page",
-    "write_fabric", "write_key_page", "write_simulation_page",
+    "link_loads", "link_series", "live", "load_workload", "lower", "multipath_loads",
+    "opensm_reroute", "penalties", "perform", "place", "place_io", "plot", "port_counters",
+    "predict", "qsnet", "queue_series", "rank_spans", "rates", "read_booksim", "read_counters",
+    "read_experiment", "route", "sar_routes", "saturation_load", "simulate", "simulate_flits",
+    "source_routes", "sweep", "sweep_flits", "timelines", "traffic", "validate", "workload_keys",
+    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
