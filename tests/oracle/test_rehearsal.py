@@ -181,9 +181,14 @@ def test_a_mixture_that_can_deadlock_is_not_safe(
     )
     assert "during load, while entries change, packets can deadlock" in found["problems"][0]
     assert "NOT SAFE TO LOAD." in Path("page.html").read_text()
+    lanes = ["opensm", "export", "torus:5x5", "--engine", "dfsssp", "--out", "lanes"]
+    assert main(lanes) == 0
+    words = ["opensm", "rehearse", "torus:5x5", "--engine", "dfsssp"]
+    assert main([*words, "--before", "lanes"]) == 2
+    assert "present tables in lanes use service levels" in capsys.readouterr().err
     # With OpenSM's dor, which can deadlock itself, nothing becomes worse.
     assert main(["opensm", "rehearse", "torus:5x5", "--tables", "new", "--real", "dor"]) == 2
-    assert main(["opensm", "rehearse", "torus:5x5", "--engine", "dfsssp", "--real", "dor"]) == 0
+    assert main([*words, "--real", "dor"]) == 0
     assert "no worse than the present tables, which can deadlock" in capsys.readouterr().out
 
 

@@ -25,7 +25,7 @@ from weft.fabrics import Fabric, LinkKind
 from weft.routing.opensm.lids import read_guid2lid
 from weft.routing.opensm.osm_log import NEED_QOS
 from weft.routing.opensm.ports import port_guids
-from weft.routing.opensm.tables_folder import GUID2LID
+from weft.routing.opensm.tables_folder import GUID2LID, POLICY, read_tables
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.routes.mixed_tables import MixedTables
 from weft.routing.routes.tables import distinct_lids
@@ -123,8 +123,13 @@ class Rehearsal:
 
     @cached_property
     def worst(self) -> HeldTables:
-        """The first moment with the most pairs without a path, among those that can deadlock."""
-        return max(self.moments, key=lambda moment: (moment.deadlock != "no", moment.lost_pairs))
+        """The first moment that can deadlock or, then, has the most pairs without a path."""
+        return max(
+            self.moments,
+            key=lambda moment: (
+                moment.deadlock != "no", moment.lost_pairs, moment.validation.num_unrouted_pairs,
+            ),
+        )  # fmt: skip
 
     @property
     def verdict(self) -> str:
@@ -204,6 +209,11 @@ def rehearse(
     if not isinstance(routes, TableRoutes):
         raise NotApplicable(f"OpenSM loads forwarding tables, but {routes.engine} has none")
     names, ports = _failing(fabric, fail, seed)
+    if before is not None and POLICY in read_tables(Path(before)).files:
+        raise NotApplicable(
+            f"the present tables in {before} use service levels, which OpenSM's engine file cannot "
+            "go back to; give the engine of OpenSM that computed them"
+        )
     with live(
         fabric,
         None if before is not None else engine,

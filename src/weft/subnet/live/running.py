@@ -20,7 +20,7 @@ from weft.fabrics.formats.ibsim import simulated
 from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
 from weft.routing.opensm.osm_log import NEED_QOS, Sweep, version
-from weft.routing.opensm.tables_folder import FILES, GUID2LID, LFTS, TORUS, OpensmTables
+from weft.routing.opensm.tables_folder import FILES, GUID2LID, LFTS, POLICY, TORUS, OpensmTables
 from weft.routing.routes import TableRoutes
 from weft.subnet.live import guardian
 from weft.subnet.live.daemon import DaemonFiles
@@ -169,6 +169,7 @@ class Running:
         settings: dict[str, Any] = {"lmc": self._lmc}
         if engine in NEED_QOS:
             settings["qos"] = "TRUE"
+        (self.folder / POLICY).unlink(missing_ok=True)
         if tables is not None:
             settings |= self._lay_out(tables)
         if self._qos is not None:
