@@ -113,6 +113,19 @@ def test_a_credit_loop_that_appears_is_said() -> None:
     assert "2 credit loops APPEAR, and " in sentences(result)[0]
 
 
+def test_tables_of_the_engine_file_stay_and_unknown_levels_are_said() -> None:
+    fabric = weft.fabric("torus:4x4")
+    routes = weft.route(fabric, "dor")
+    assert isinstance(routes, TableRoutes)
+    place = InPlace(routes, weft.validate(fabric, routes, levels_known=False), "file")
+    result = what_if(fabric, place, Scenario(fail=("s1.1",)), ["updn"], ["shift"], samples=9)
+    said = sentences(result)[0]
+    assert "credit loops (8 now) if all packets share one lane" in said
+    assert said.endswith("OpenSM's engine file does not route anew.")
+    rows = {row["state"]: row for row in result.table.iter_rows(named=True)}
+    assert rows["sweep"]["pairs_lost"] == rows["unchanged"]["pairs_lost"] > 0
+
+
 def test_a_drained_switch_is_avoided_before_it_is_pulled() -> None:
     said = sentences(answer_of(clos(), drain=("spine1",)))
     assert said[0].startswith("If spine1 is pulled without draining: until OpenSM's next sweep ")

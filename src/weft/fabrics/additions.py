@@ -88,7 +88,10 @@ class Addition:
         node = fabric.num_nodes
         switch, hosts = np.full(needed, node), node + 1 + np.arange(self.hosts)
         host_ports, up_ports = np.ones(self.hosts, np.int64), _free_ports(fabric, above)
-        down, up = self._cables(fabric, peers, np.unique(above))
+        of_peers = np.isin(fabric.link_from, peers)
+        to_hosts = of_peers & (fabric.node_kind[fabric.link_to] == NodeKind.HOST)
+        down = np.flatnonzero(to_hosts) >> 1
+        up = np.flatnonzero(of_peers & np.isin(fabric.link_to, above)) >> 1
         if self.hosts and not len(down):
             raise InputError(
                 f"{self.name}: no switch with cables to "
@@ -141,15 +144,6 @@ class Addition:
                 "are not known"
             )
         return near[leaf] if leaf.any() else near
-
-    def _cables(
-        self, fabric: Fabric, peers: NDArray[np.int64], above: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cables of the peers to hosts, and to the switches above."""
-        tail = np.isin(fabric.link_from, peers)
-        hosts = tail & (fabric.node_kind[fabric.link_to] == NodeKind.HOST)
-        upper = tail & np.isin(fabric.link_to, above)
-        return np.flatnonzero(hosts) >> 1, np.flatnonzero(upper) >> 1
 
 
 def _usual(values: list[float]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,10 +31,9 @@ def answer(result: WhatIf) -> str:
         title = title.replace(" is drained", " is pulled without draining").replace(
             " are drained", " are pulled without draining"
         )
-    if engine.parse(result.place.engine)[0].name == "file":
-        lost, left = _figures(result, IN_PLACE)
-        return f"If {title}: {lost}, {left}. OpenSM's engine file does not route anew."
     lost, left = _figures(result, IN_PLACE)
+    if engine.parse(result.place.engine)[0].name == "file":
+        return f"If {title}: {lost}, {left}. OpenSM's engine file does not route anew."
     if sweep is None or sweep.routes is None:
         why = sweep.refusal if sweep else "it was not computed"
         return f"If {title}: {lost}, {left}; OpenSM's next sweep is not known: {why}."
@@ -61,8 +61,9 @@ def _figures(result: WhatIf, name: str) -> tuple[str, str]:
         loops += f" ({now['deadlock']:,} now)"
     else:
         loops += " APPEARS" if row["deadlock"] == 1 else " APPEAR"
-    left = row["bandwidth_left"]
-    return lost, f"{loops}{_left(left)}"
+    if row["deadlock"] and name == IN_PLACE and not result.place.checked.levels_known:
+        loops += " if all packets share one lane (their service levels are not known)"
+    return lost, f"{loops}{_left(row['bandwidth_left'])}"
 
 
 def _left(share: float | None) -> str:
@@ -106,11 +107,11 @@ def _drain(result: WhatIf) -> list[str]:
     if not safe:
         return ["No compared engine gives valid tables that avoid what is to be drained."]
     best = max(safe, key=lambda row: row["ebb"])
-    options = " ".join(f"--fail-switch {name}" for name in switches)
+    options = " ".join(f"--fail-switch {shlex.quote(name)}" for name in switches)
     return [
         "No engine of OpenSM avoids a switch that is up. Tables computed without it do: weft "
-        f"opensm export FABRIC {options} --engine {best['routes']} --out DIR. They change "
-        f"{count_text(best['entries_changed'], 'entry')} and move "
+        f"opensm export FABRIC {options} --engine {shlex.quote(best['routes'])} --out DIR. They "
+        f"change {count_text(best['entries_changed'], 'entry')} and move "
         f"{count_text(best['pairs_moved'], 'host pair')}; then pulling it loses no path. Without "
         "such tables, disable its ports (ibportstate), which OpenSM answers as a failure."
     ]
@@ -200,9 +201,10 @@ def singles_sentences(result: Singles) -> list[str]:
                 else f"{count_text(row['unrouted'], 'host pair')} have no path. {pairs.text()}"
             )
         )
+    tried = f" after failures beyond the {min(WORST, len(whole)):,} worst that cut off none"
     lines.append(
-        f"Not computed: other engines after failures beyond the {min(WORST, len(whole)):,} worst "
-        f"that cut off none{', and two failures at a time' if pairs is None else ''}."
+        f"Not computed: other engines{tried if whole else ''}"
+        f"{', and two failures at a time' if pairs is None else ''}."
     )
     return lines
 
