@@ -88,6 +88,12 @@ def test_traffic_that_no_path_explains_is_no_job_s() -> None:
     assert found.verdicts[0].candidates[0] == NO_JOB
 
 
+def test_a_link_without_traffic_rules_out_all_pairs_on_it() -> None:
+    found, _ = small((0, 1, 3.0), (2, 3, 3.0), jobs=((0, 1, 2, 3),))
+    assert found.pair_gbps.sources.tolist() == [0, 2]
+    assert found.pair_gbps.destinations.tolist() == [1, 3]
+
+
 def test_a_link_without_traffic_has_no_first() -> None:
     found, rate = small((2, 0, 1.0))
     assert rate == 0
