@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.machine_fabrics import rail_fabric
 
 from weft.advice.watch.page import watch_page
 from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
@@ -12,7 +13,7 @@ from weft.fabrics.load import fabric as load_fabric
 from weft.report.comparison_page import render
 from weft.routing import route
 from weft.routing.validation.validate import validate
-from weft.sim.static.loads import link_loads
+from weft.sim.static.loads import inner_links, link_loads
 
 TREE = load_fabric("xgft:2;4,4;1,4")
 
@@ -47,6 +48,15 @@ def test_expected_traffic_sends_what_was_measured_in_proportion_to_flows_or_byte
     assert tree.sources.tolist() == [0, 0]
 
 
+def test_adapters_of_one_machine_exchange_nothing():
+    rails = rail_fabric()
+    hosts = np.array([*rails.machines["gpu00"], *rails.machines["gpu05"]])
+    sent = np.ones(rails.num_hosts)
+    expected, _ = expected_traffic(rails, {"a": hosts}, sent)
+    assert len(expected.gbps)
+    assert rails.apart(expected.sources, expected.destinations).all()
+
+
 def test_injection_is_the_rate_of_the_first_port_of_each_host():
     gbps = np.full(TREE.num_links, np.nan)
     gbps[TREE.find_cable("h3[1]") * 2 + 1] = 7.0
@@ -77,8 +87,16 @@ def test_a_cable_that_waits_names_the_full_one_behind_it():
     assert (found.hot[0].link, found.hot[0].wait_share) == (out, 0.5)
     assert "which is at 99% of its rate" in found.hot[0].behind
     assert "waits 50% of the time" in found.hot[0].text()
-    full, _ = _watch(traffic, {"incast": [0, 1, 4]}, waits=waits, top=1)
+    full, _ = _watch(traffic, {"incast": [0, 1, 4]}, waits=waits, top=9)
     assert full.hot[0].measured_gbps == pytest.approx(198)
+    assert [each.link for each in full.hot if each.behind] == [out]
+
+
+def test_a_full_cable_before_one_that_waits_does_not_hold_it_up():
+    traffic = _traffic((0, 4, 99), (0, 9, 99))
+    every, _ = _watch(traffic, {"out": [0, 4, 9]}, waits=np.full(TREE.num_links, 0.5))
+    assert every.hot[0].measured_gbps == pytest.approx(198)
+    assert {each.behind for each in every.hot} == {""}
 
 
 def test_reliefs_have_the_loads_that_the_same_traffic_has_after_the_change():
@@ -101,6 +119,25 @@ def test_reliefs_have_the_loads_that_the_same_traffic_has_after_the_change():
     (theirs,) = [each for each in engines if "weft's updn" in each.change]
     assert theirs.after == pytest.approx(shares.max())
     assert found.answer().startswith("Cheapest relief: ")
+    assert [each.change[:15] for each in engines if each.but] == ["OpenSM's own do"]
+
+
+def test_the_interval_of_a_relief_spans_what_jobs_may_exchange():
+    # dor sends the messages of the ring apart, and half as much again by one link if all exchange.
+    ring = _traffic((4, 15, 90), (7, 4, 90), (8, 7, 90), (10, 8, 90))
+    found, _ = _watch(ring, {"a": [4, 7, 8, 10, 15]})
+    (theirs,) = [each for each in found.reliefs if "OpenSM's own dor" in each.change]
+    every = [(s, t) for s in (4, 7, 8, 10) for t in (4, 7, 8, 10, 15) if s != t]
+    for pairs, weight, ratio in (([(4, 15), (7, 4), (8, 7), (10, 8)], 90, 1), (every, 22.5, 1.5)):
+        ends = np.array(pairs).T
+        after, before = (
+            link_loads(TREE, route(TREE, engine), *ends, weights=np.full(len(pairs), weight))[
+                inner_links(TREE)
+            ].max()
+            for engine in ("dor", "dmodk")
+        )
+        assert after / before == ratio
+    assert (theirs.before, theirs.low, theirs.high) == pytest.approx((0.45, 0.45, 0.675))
 
 
 def test_nothing_relieves_what_one_host_sends_alone():
