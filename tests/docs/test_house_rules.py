@@ -87,6 +87,7 @@ REASONS = {
     "rehearse_command": "options of a command",
     "study_command": "options of a command",
     "watch_command": "options of a command",
+    "what_if_command": "options of a command",
     "io_and_compute": "options of an application",
     "moe": "options of an application",
     "open_loop": "options of an application",
