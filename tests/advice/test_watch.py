@@ -75,7 +75,7 @@ def test_the_hottest_cable_names_its_jobs_their_machines_and_what_was_predicted(
     ]  # fmt: skip
     assert first.verdict == "big"
     assert first.predicted_gbps == pytest.approx(150)
-    assert "By job: big 60% (60% to 60%), small 40% (40% to 40%)" in first.text()
+    assert "By job: big 60% (60% to 60%; h[0,4]), small 40% (40% to 40%; h[1,8])" in first.text()
 
 
 def test_a_cable_that_waits_names_the_full_one_behind_it():

@@ -16,6 +16,7 @@ from weft.advice.watch.growing import growing
 from weft.advice.watch.relief import Relief, ReliefCase, relief_table, reliefs
 from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
 from weft.core.columns import Column, frame
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.words import few
 from weft.counters.rates import Rates
@@ -35,6 +36,8 @@ WAITS = 0.05
 LEAST = 0.005
 #: Least change of a utilisation that is said.
 CHANGED = 0.05
+#: Longest host list in a sentence, in characters.
+_LONGEST = 40
 #: Largest number of pairs of hosts whose paths are followed to find the link behind.
 _MOST_PAIRS = 2**20
 #: Number of jobs for which other machines are sought.
@@ -63,8 +66,16 @@ class JobShare:
     gbps: float
     low_gbps: float
     high_gbps: float
-    #: Machines of the job that can be on the link, as a host list.
+    #: Machines of the job that can send or receive on the link, as a host list, and their number.
     machines: str
+    num_machines: int
+
+    @property
+    def where(self) -> str:
+        """The machines, or their number if the list is long; empty for traffic of no job."""
+        short = len(self.machines) <= _LONGEST
+        text = self.machines if short else count_text(self.num_machines, "machine")
+        return f"; {text}" if text else ""
 
 
 @dataclass(frozen=True)
@@ -112,10 +123,10 @@ class HotLink:
         return f"{line}. Whose traffic: {self.verdict}. By job: {shares}."
 
     def shares(self) -> list[str]:
-        """Return each job with its share of the traffic and the interval of that."""
+        """Return each job with its share of the traffic, the interval of that, and its machines."""
         return [
             f"{each.job} {self._share(each.gbps)} ({self._share(each.low_gbps)} to "
-            f"{self._share(each.high_gbps)})"
+            f"{self._share(each.high_gbps)}{each.where})"
             for each in self.jobs
         ]
 
@@ -360,8 +371,9 @@ def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
         if high[job] < LEAST * told.measured_gbps[at]:
             continue
         hosts = told.hosts[at][job] if job < len(told.names) else ()
-        machines = host_list(dict.fromkeys(fabric.machine_names[host] for host in hosts))
-        rows.append(JobShare(name, explained[job], low[job], high[job], machines))
+        machines = dict.fromkeys(fabric.machine_names[host] for host in hosts)
+        shares = explained[job], low[job], high[job]
+        rows.append(JobShare(name, *shares, host_list(machines), len(machines)))
     return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
 
 
