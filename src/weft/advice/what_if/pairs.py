@@ -55,13 +55,14 @@ class WorstPairs:
 def by_harm(table: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table of failures, the worst first.
 
-    First come failures after which no routes are known, then those that cut off more hosts; of
-    equals, those that leave more pairs without a path, with more credit loops, with a larger
-    contention, and with less bandwidth.
+    First come those that cut off more machines and hosts, then those after which no routes are
+    known; of equals, those that leave more pairs without a path, then those with a credit loop,
+    with less bandwidth, and with a larger contention: as `weft.advice.what_if.singles.harm`.
     """
     return table.sort(
-        pl.col("refusal").is_null(), -pl.col("hosts_cut"), -pl.col("unrouted"),
-        -pl.col("deadlock"), -pl.col("max_load"), "ebb", maintain_order=True,
+        -pl.col("machines_cut"), -pl.col("hosts_cut"), pl.col("refusal").is_null(),
+        -pl.col("unrouted"), pl.col("deadlock") == 0, "ebb", -pl.col("max_load"),
+        maintain_order=True,
     )  # fmt: skip
 
 
