@@ -89,6 +89,13 @@ def test_hosts_that_are_gone_are_apart_from_pairs_that_lost_their_path() -> None
     assert "4 machines are cut off, whatever the routes: node[09-12]" in said
 
 
+def test_hosts_that_were_cut_off_before_are_not_counted() -> None:
+    fabric = clos().without(cables=["leaf3[2]"])
+    result = answer_of(fabric, fail=("leaf3",))
+    assert result.changed.lost_machines == ("node09", "node11", "node12")
+    assert result.table["hosts_cut"].to_list() == [0, 3, 3, 3]
+
+
 def test_the_worst_is_first() -> None:
     def row(machines: int, pairs: int, loops: int, ebb: float) -> dict[str, object]:
         return {"machines_cut": machines, "pairs_lost": pairs, "deadlock": loops, "ebb": ebb}
