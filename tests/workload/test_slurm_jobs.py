@@ -107,6 +107,7 @@ def test_no_jobs(tmp_path):
         ("   NodeList=n1\n" + SCONTROL, "jobs:1: belongs to no job"),
         (SCONTROL + SCONTROL.replace("node[007-008]", "node[001-002]"), "listed a second time"),
         ('{"jobs": [\n{"job_id": 5', "jobs:2: is no valid JSON"),
+        ('{"jobs": [{"job_id": ' + "1" * 5000 + "}]}", "is no valid JSON: a number"),
         ('{"nodes": []}', "has no list of jobs"),
         ('{"jobs": [{"name": "x"}]}', "entry 1 of jobs has no job_id"),
     ],

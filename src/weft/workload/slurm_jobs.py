@@ -173,9 +173,9 @@ def _time(text: str) -> datetime | None:
 def _json(text: str, path: str | Path) -> Iterator[tuple[int | None, dict[str, str]]]:
     try:
         found = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        why = getattr(error, "msg", "it is nested too deeply")
+        why = getattr(error, "msg", "a number or the nesting is too large")
         raise InputError(f"is no valid JSON: {why}; {_ADVICE}", file=path, line=line) from None
     jobs = found.get("jobs")
     if not isinstance(jobs, list):
