@@ -219,6 +219,26 @@ def _counted_edge(edges, count, graph, system, behind, table, line, offset, row)
 
 
 @njit(cache=True)
+def _least_counted(edges, count, behind, start, least):
+    """Return the index of the first edge with the least count, and that count.
+
+    `start`, `least`: the result of before, or `count` and -1: the least count never decreases, and
+    edges before `start` have more.
+    """
+    while start < count and behind[edges[start]] > least:
+        start += 1
+    if start < count:
+        return start, least
+    least = behind[edges[0]]
+    for k in range(1, count):
+        least = min(least, behind[edges[k]])
+    start = 0
+    while behind[edges[start]] > least:
+        start += 1
+    return start, least
+
+
+@njit(cache=True)
 def count_lids(
     goal, turn, graph, system, hops, edge_hops, most, rows, edges, behind, targets, table
 ):
@@ -265,22 +285,13 @@ def count_lids(
                         edges[count] = e
                         onward = edge_hops[e] if by_edge else hops[edge_row[e]] + 1
                         count += onward == hops[row]
-                    # Edges before `start` have more than the least count, which never decreases.
                     start, least = count, np.int64(-1)
                 if offset:
                     edge = _counted_edge(
                         edges, count, graph, system, behind, table, lid - offset, offset, row
                     )
                 else:
-                    while start < count and behind[edges[start]] > least:
-                        start += 1
-                    if start == count:
-                        least = behind[edges[0]]
-                        for k in range(1, count):
-                            least = min(least, behind[edges[k]])
-                        start = 0
-                        while behind[edges[start]] > least:
-                            start += 1
+                    start, least = _least_counted(edges, count, behind, start, least)
                     edge = edges[start]
             if turn != 1:
                 behind[edge] += 1
