@@ -29,7 +29,9 @@ from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.ibsim import simulated
 from weft.fabrics.load import fabric as load
 from weft.routing import route
+from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import predict_lids
+from weft.routing.opensm.ports import destination_name
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.subnet.audit import audit
@@ -138,14 +140,31 @@ def test_the_subnet_is_up_and_programs_run_in_it() -> None:
     assert not any(name in socket for socket in sockets())
 
 
-def test_the_highest_lid_is_read_even_if_dump_fts_leaves_it_out() -> None:
+@pytest.mark.parametrize("last", ["host", "switch"])
+def test_the_highest_lid_is_known_or_not_judged_if_dump_fts_leaves_it_out(
+    last: str, tmp_path: Path
+) -> None:
     """Of 48 hosts and 16 switches, LID 64 is in a block of its own."""
     fabric = load("xgft:2;8,6;1,10")
+    lid = np.arange(1, fabric.num_destinations + 1, dtype=np.int32)
+    fabric = replace(fabric, lid=lid if last == "switch" else np.roll(lid, fabric.num_endpoints))
     routes = route(fabric, "minhop")
     with live(fabric, routes=routes) as subnet:
-        assert subnet.lids().base.max() == 64
-        assert "0x0040 " not in subnet.run(["dump_fts"])
+        (tmp_path / "tables").write_text(subnet.run(["dump_fts"]))
+        assert "0x0040 " not in (tmp_path / "tables").read_text()
         assert not len(subnet.differences(routes))
+        own = subnet.log.parent / "opensm-lfts.dump"
+        assert not any("LID" in each for each in audit([own], fabric).unknown)
+    name = destination_name(fabric, int(np.argmax(fabric.lid)))
+    # Without LIDs in the fabric, it is the only port without entries.
+    for known in (fabric, replace(fabric, lid=0 * lid)):
+        found = audit([tmp_path / "tables"], known)
+        assert found.ok
+        assert found.fabric.num_hosts == 48 - (last == "host")
+        text = f"paths to {name}: dump_fts and ibroute leave out the highest LID, 64, since"
+        assert any(each.startswith(text) for each in found.unknown)
+    with pytest.warns(FormatWarning, match="leave out the highest LID, 64, since it is a multiple"):
+        read_lfts(fabric, tmp_path / "tables")
 
 
 def test_two_subnets_at_a_time_are_separate() -> None:

@@ -23,11 +23,12 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
 from weft.counters.read import read_counters
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, variants
 from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.subnet_list import read_seen
 from weft.fabrics.judged import EVERYBODY, Judged
 from weft.routing.opensm.dumps import DumpTables, load_tables
+from weft.routing.opensm.lft_lines import untold_text
 from weft.routing.opensm.lids import Lids, clash_summary, clash_texts, read_guid2lid
 from weft.routing.opensm.log_files import read_logs
 from weft.routing.opensm.osm_log import complaints, last_sweep, version
@@ -311,6 +312,8 @@ class _Auditor:
             for problem in loaded.problems:
                 self.wrong(*problem)
             self.check_lids({"the tables": loaded.base, "the fabric": fabric_lids}, seen, spans)
+            if loaded.untold and self.leaves_out_untold(loaded):
+                loaded = load_tables(self.fabric, tables, known)
             routes = self.add_lanes(loaded.routes)
             judged = self.judge(routes)
             adaptive = loaded.candidates(self.fabric)
@@ -538,6 +541,21 @@ class _Auditor:
                 self.wrong("LIDs", f"in {where}, {clash_summary(texts)}", texts)
 
     # -- routes ------------------------------------------------------------------------------
+
+    def leaves_out_untold(self, loaded: DumpTables) -> bool:
+        """Leave out the traffic of the host whose entries the dump does not tell, if there is one.
+
+        Return whether the fabric is another one then.
+        """
+        fabric, lid = self.fabric, loaded.untold
+        ports = np.flatnonzero((loaded.base == 0) & np.isin(fabric.lid, (0, lid)))
+        name = destination_name(fabric, int(ports[0])) if len(ports) == 1 else "a port"
+        self.unknown.append(f"paths to {name}: {untold_text(lid)}")
+        kept = ~np.isin(fabric.host_endpoint, ports)
+        if len(ports) != 1 or kept.all() or not kept.any():
+            return False
+        self.fabric = Fabric.of(variants.judged(fabric, kept))
+        return True
 
     def add_lanes(self, routes: TableRoutes) -> TableRoutes:
         """Return routes with the lanes and service levels of the files, if there are any."""

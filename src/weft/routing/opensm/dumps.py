@@ -165,6 +165,8 @@ class DumpTables:
     base: NDArray[np.int32]
     #: Kind and text of each error, and the names of all that it counts.
     problems: list[Problem] = field(default_factory=list)
+    #: Highest LID, if the dump does not tell its entries; else 0.
+    untold: int = 0
     #: Of adaptive routing tables: output ports of each group of each switch, and int16 [lines of
     #: the table, switches]: number of the group, -1 for entries that are static.
     groups: list[dict[int, list[int]]] = field(default_factory=list)
@@ -263,10 +265,10 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     repeat_own_lids(fabric, table)
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
     if adaptive is None:
-        return DumpTables(routes, base, problems)
+        return DumpTables(routes, base, problems, dump.untold)
     repeat_own_lids(fabric, adaptive.group_of)
     problems += adaptive.problems()
-    return DumpTables(routes, base, problems, adaptive.groups, adaptive.group_of)
+    return DumpTables(routes, base, problems, 0, adaptive.groups, adaptive.group_of)
 
 
 class _Groups:

@@ -48,6 +48,9 @@ _HEADINGS = re.compile(
 
 #: Largest port number of an entry, which means "no path".
 NO_PATH = 255
+#: LIDs in a block of a table. ``dump_fts`` and ``ibroute`` of infiniband-diags 44 leave out the
+#: highest LID of a subnet if it is a multiple: they round the number of blocks down.
+DUMP_BLOCK = 64
 
 
 @dataclass
@@ -60,6 +63,8 @@ class LftBlock:
     #: LID of the switch, and highest LID of the table, from the heading; -1 if missing.
     lid: int
     last: int
+    #: Whether the heading is that of infiniband-diags, in which the highest LID is hexadecimal.
+    diags: bool = False
     keys: array[int] = field(default_factory=lambda: array("i"))
     ports: array[int] = field(default_factory=lambda: array("i"))
     lines: array[int] = field(default_factory=lambda: array("i"))
@@ -76,6 +81,21 @@ class Dump:
     blocks: list[LftBlock]
     #: Distinct pairs of the LID and port GUID of an entry; the GUID is -1 if the entry has none.
     keys: list[tuple[int, int]]
+
+    @property
+    def untold(self) -> int:
+        """The highest LID if its entries are left out, see `DUMP_BLOCK`; 0 if they are not."""
+        last = max((block.last for block in self.blocks if block.diags), default=0)
+        listed = max((lid for lid, _ in self.keys), default=0)
+        return last if last > listed and last % DUMP_BLOCK == 0 else 0
+
+
+def untold_text(lid: int) -> str:
+    """Return why a dump does not tell the entries of its `Dump.untold`."""
+    return (
+        f"dump_fts and ibroute leave out the highest LID, {lid}, since it is a multiple of "
+        f"{DUMP_BLOCK}; OpenSM's own opensm-lfts.dump has its entries"
+    )
 
 
 #: Number of characters that are split into lines at a time.
@@ -228,7 +248,8 @@ class _Parser:
             last = int(match["last"], 16 if is_hex else 10)
         name = (match["name"] or "").removeprefix("(").removesuffix(")").strip("'")
         guid = int(match["guid"], 16)
-        self.blocks.append(LftBlock(guid, name, number, int(own[1], 0) if own else -1, last))
+        lid = int(own[1], 0) if own else -1
+        self.blocks.append(LftBlock(guid, name, number, lid, last, bool(match["hex"])))
 
     def _footer(self, count: int, valid: bool, number: int) -> None:
         if not self.blocks or self.blocks[-1].closed:

@@ -24,7 +24,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn
 from weft.routing.opensm.lft_form import LftForm, repeat_own_lids
-from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, parse_dump
+from weft.routing.opensm.lft_lines import NO_PATH, Dump, LftBlock, parse_dump, untold_text
 from weft.routing.opensm.lids import Lids, known_lids, predict_lids
 from weft.routing.opensm.ports import (
     MAX_LMC,
@@ -38,9 +38,6 @@ from weft.routing.opensm.ports import (
 )
 from weft.routing.routes import TableRoutes
 
-#: LIDs in a block of a table. ``dump_fts`` and ``ibroute`` of infiniband-diags 44 leave out the
-#: highest LID of a subnet if it is a multiple: they round the number of blocks down.
-DUMP_BLOCK = 64
 #: Forms of dumps that are kept: those of the present and of the previous cables.
 _MOST_FORMS = 2
 
@@ -115,6 +112,8 @@ class _Resolver:
         for block in self.blocks:
             self._fill(table, block, line_of_key, lmc)
         repeat_own_lids(fabric, table)
+        if self.dump.untold:
+            self.left_out.append(untold_text(self.dump.untold))
         for text in self.left_out:
             warn(self.file, text)
         notes = (f"tables from {self.file}",)

@@ -20,7 +20,8 @@ from weft.core.files import write_text
 from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
-from weft.routing.opensm.lfts import DUMP_BLOCK, read_lfts
+from weft.routing.opensm.lft_lines import DUMP_BLOCK
+from weft.routing.opensm.lfts import read_lfts
 from weft.routing.opensm.lids import Lids, predict_lids, read_guid2lid
 from weft.routing.opensm.osm_log import ENGINES, complaints
 from weft.routing.opensm.tables_folder import GUID2LID, OpensmTables, read_tables
