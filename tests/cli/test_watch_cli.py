@@ -67,7 +67,7 @@ def test_hot_cables_in_text_table_page_and_json(readings, jobs, tmp_path, capsys
     page = (tmp_path / "w.html").read_text()
     assert "<polyline" in page
     assert "2026-03-04 12:00:30 to 12:01:00" in page
-    assert "Hottest cables" in page
+    assert "Hottest cables between switches" in page
 
 
 def test_tables_in_place_are_those_of_the_folder_of_the_fabric(readings, tmp_path, capsys):
@@ -97,7 +97,7 @@ def test_a_command_gives_a_reading_each_time(readings, tmp_path, capsys):
     options = ["--engine", "dmodk", "--no-relief", "--every", "10ms", "--times", "4"]
     assert run(["watch", SPEC, *options, "--", *command]) == 0
     out, err = capsys.readouterr()
-    assert out.count("Hottest cables") == 2
+    assert out.count("Hottest cables between switches") == 2
     assert "ended with status 3; its reading is left out" in err
     assert attached(["watch", "f", "--", "a", "-x"]) == [
         "watch",

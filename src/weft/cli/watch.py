@@ -92,7 +92,7 @@ def watch_command(
         Workload | None,
         WORKLOAD(help="Workload of the prediction, within each job, instead of the pattern."),
     ] = None,
-    top: Annotated[Whole, FIRST(help="Number of hot cables.")] = 10,
+    top: Annotated[Whole, FIRST(help="Number of hot cables between switches.")] = 10,
     by: Annotated[
         By | None, FIRST(help="What makes a cable hot. Default: the larger of both shares.")
     ] = None,
@@ -263,7 +263,7 @@ def show(result: Watch, out: Console) -> None:
     """Print the hot cables as a table and in words, the relief, and what else was found."""
     changes = "Changes, the cheapest that helps first: largest utilisation between switches"
     for title, rows in (
-        ("Hottest cables", [each.cells() for each in result.hot]),
+        ("Hottest cables between switches", [each.cells() for each in result.hot]),
         (changes, [each.cells() for each in result.reliefs]),
     ):
         if rows:

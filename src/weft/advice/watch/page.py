@@ -38,8 +38,13 @@ def watch_page(found: Watch) -> Page:
     )
     sections = [
         PageSection(
-            "Hottest cables", tuple(_cable(found, each) for each in found.hot),
+            "Hottest cables between switches", tuple(_cable(found, each) for each in found.hot),
             "Shares of jobs: estimate and interval, of the traffic measured on the cable.",
+        ),
+        PageSection(
+            "Cables of machines that are full or wait",
+            tuple({"what": each.text(), "machines": _breakable(each.machines)}
+                  for each in found.hosts),
         ),
         PageSection("What would relieve them", reliefs, found.answer()),
         PageSection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -30,8 +30,10 @@ from weft.sim.static.loads import host_flows, inner_links, link_users
 By = Literal["utilisation", "waiting"]
 #: A link at this share of its rate is full: headers and gaps take the rest.
 FULL = 0.9
-#: Share of the time that a link waits for a link behind it, from which that is said.
+#: Share of the time that a link waits, from which that is worth a word.
 WAITS = 0.05
+#: Utilisation of a link between switches from which reliefs are sought.
+BUSY = 0.5
 #: Jobs that can have at most this share of a link are not listed.
 LEAST = 0.005
 #: Least change of a utilisation that is said.
@@ -70,12 +72,18 @@ class JobShare:
     machines: str
     num_machines: int
 
-    @property
-    def where(self) -> str:
-        """The machines, or their number if the list is long; empty for traffic of no job."""
+    def text(self, measured_gbps: float) -> str:
+        """Return the share of what the link carried, its interval, and the machines.
+
+        Of a long list of machines, only their number is given.
+        """
+        share, low, high = (
+            f"{gbps / measured_gbps if measured_gbps else 0:.0%}"
+            for gbps in (self.gbps, self.low_gbps, self.high_gbps)
+        )
         short = len(self.machines) <= _LONGEST
-        text = self.machines if short else count_text(self.num_machines, "machine")
-        return f"; {text}" if text else ""
+        where = self.machines if short else count_text(self.num_machines, "machine")
+        return f"{self.job} {share} ({low} to {high}{f'; {where}' if where else ''})"
 
 
 @dataclass(frozen=True)
@@ -124,14 +132,34 @@ class HotLink:
 
     def shares(self) -> list[str]:
         """Return each job with its share of the traffic, the interval of that, and its machines."""
-        return [
-            f"{each.job} {self._share(each.gbps)} ({self._share(each.low_gbps)} to "
-            f"{self._share(each.high_gbps)}{each.where})"
-            for each in self.jobs
-        ]
+        return [each.text(self.measured_gbps) for each in self.jobs]
 
-    def _share(self, gbps: float) -> str:
-        return f"{gbps / self.measured_gbps:.0%}" if self.measured_gbps > 0 else "0%"
+
+@dataclass(frozen=True)
+class HostCables:
+    """Machines of a job whose own cables are full, or wait, in one direction."""
+
+    job: str
+    sends: bool
+    waits: bool
+    num_machines: int
+    #: Host list.
+    machines: str
+    #: Largest share of the rate, or of the time waiting, of these cables.
+    share: float
+    #: As in `HotLink`.
+    behind: str = ""
+
+    def text(self) -> str:
+        """Return why these machines do not send or receive more."""
+        who = f"{count_text(self.num_machines, 'machine')} of {self.job}"
+        if len(self.machines) <= _LONGEST:
+            who += f" ({self.machines})"
+        way = "sending" if self.sends else "receiving"
+        if self.waits:
+            held = f", held up by {self.behind}" if self.behind else ""
+            return f"{who}: {way} waits up to {self.share:.0%} of the time{held}"
+        return f"{who}: {way} at up to {self.share:.0%} of the cable, which is the limit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +169,10 @@ class Watch:
     fabric: Fabric
     #: Rates of each interval, the last of which is judged.
     series: tuple[Rates, ...]
+    #: Links between switches.
     hot: tuple[HotLink, ...]
+    #: Cables of hosts that are full or wait.
+    hosts: tuple[HostCables, ...]
     #: What hosts are in which running job.
     jobs: Mapping[str, NDArray[np.int64]]
     #: float64 [links]: rates by the pattern or workload, and by the rates of pairs that fit best.
@@ -200,7 +231,10 @@ class Watch:
 
     def text(self) -> str:
         """Return the hot cables in words, growing errors, the relief and the notes."""
-        lines = [each.text() for each in self.hot] or ["No cable carries data or waits."]
+        lines = [each.text() for each in self.hot]
+        lines = lines or ["No cable between switches carries data or waits."]
+        lines[1:1] = [self.answer()]
+        lines += [f"{each.text()}." for each in self.hosts]
         for row in self.growing.iter_rows(named=True):
             counts = ", ".join(
                 f"{row[name]:,} {what}"
@@ -215,7 +249,7 @@ class Watch:
                 f"errors grow: {row['cable']}: {counts}{carried}; if pulled, {row['pairs']:,} "
                 f"pairs lose their path, {then}"
             )
-        return "\n".join([*lines, self.answer(), *self.notes])
+        return "\n".join([*lines, *self.notes])
 
     def changes(self, before: Watch) -> list[str]:
         """Return what changed since an earlier result: cables that became hot, and that cooled."""
@@ -238,6 +272,7 @@ class Watch:
                 vars(each) | {"utilisation": each.utilisation, "jobs": [vars(j) for j in each.jobs]}
                 for each in self.hot
             ],
+            "hosts": [vars(each) for each in self.hosts],
             "jobs": {
                 name: host_list(dict.fromkeys(self.fabric.machine_names[host] for host in hosts))
                 for name, hosts in self.jobs.items()
@@ -276,7 +311,8 @@ def watch(
     pattern, workload
         What each job exchanges for the prediction; see `expected_traffic`.
     top, by
-        Number of hot cables, by ``utilisation`` or ``waiting``. Default: by the larger share.
+        Number of hot cables between switches, by ``utilisation`` or ``waiting``. Default: by the
+        larger share.
     engine
         Engine of OpenSM that computed the routes; empty if not known.
     relief
@@ -305,35 +341,37 @@ def watch(
         fabric, groups, injection(fabric, measured), pattern=pattern, workload=workload
     )
     predicted = expected.loads(fabric, routes).per_link
-    behind = _behind(fabric, routes, fitted, hot, measured / fabric.link_rate_gbps)
+    use = measured / fabric.link_rate_gbps
+    waiting = hot[waits[hot] > WAITS]
+    behind = dict(zip(waiting, _behind(fabric, routes, fitted, waiting[:, None], use), strict=True))
     found = tuple(
         HotLink(
             int(link), fabric.link_name(int(link)), float(fabric.link_rate_gbps[link]),
             float(measured[link]), None if np.isnan(waits[link]) else float(waits[link]),
             float(predicted[link]), _shares(fabric, told, at), str(told.verdicts[at]),
-            behind.get(int(link), "") if waits[link] > WAITS else "",
+            behind.get(link, ""),
         )
         for at, link in enumerate(hot)
     )  # fmt: skip
     said = [*notes, *(f"The prediction leaves out {each}." for each in left)]
-    inner = hot[inner_links(fabric)[hot]] if len(hot) else hot
     changes: list[Relief] = []
     no_relief = ""
     if not relief:
         no_relief = "not computed"
-    elif not len(inner):
+    elif not any(each.utilisation >= BUSY or (each.wait_share or 0) > WAITS for each in found):
         no_relief = (
-            "no cable between switches is hot; those of hosts carry what these hosts exchange"
+            f"none is needed: no cable between switches is at {BUSY:.0%} of its rate or waits more "
+            f"than {WAITS:.0%} of the time"
         )
     else:
-        target = int(inner[np.argmax((measured / fabric.link_rate_gbps)[inner])])
+        target = int(hot[np.argmax(use[hot])])
         case = ReliefCase(fabric, routes, checked, (fitted, expected), measured, engine)
         at = int(np.flatnonzero(hot == target)[0])
         culprits = [each.job for each in found[at].jobs if each.job in jobs and each.gbps > 0]
         changes, unjudged = reliefs(case, jobs, culprits[:_MOVED])
         said += unjudged
     return Watch(
-        fabric, tuple(series), found, dict(jobs), predicted,
+        fabric, tuple(series), found, _hosts(rates, routes, fitted, jobs), dict(jobs), predicted,
         fitted.loads(fabric, routes).per_link, tuple(changes), no_relief,
         growing(fabric, series, routes), tuple(said),
     )  # fmt: skip
@@ -348,12 +386,12 @@ def interval_of(rates: Rates) -> tuple[datetime, datetime]:
 
 
 def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
-    """Return the links with the largest utilisation or wait, as far as their rates are known."""
+    """Return the links between switches with the largest known utilisation or wait."""
     use = rates.link_gbps / rates.fabric.link_rate_gbps
     waits = np.nan_to_num(rates.link_wait_share)
     larger = np.maximum(use, waits)
     heat = larger if by is None else waits if by == "waiting" else use
-    known = np.flatnonzero(larger > 0)
+    known = np.flatnonzero((larger > 0) & inner_links(rates.fabric))
     return known[np.lexsort((known, -larger[known], -heat[known]))[:top]].astype(np.int64)
 
 
@@ -377,27 +415,56 @@ def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
     return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
 
 
+def _hosts(
+    rates: Rates, routes: Routes, fitted: PairTraffic, jobs: Mapping[str, NDArray[np.int64]]
+) -> tuple[HostCables, ...]:
+    """Return the cables of hosts that are full or wait, by job and direction."""
+    fabric, switches = rates.fabric, rates.fabric.num_switches
+    use, waits = rates.link_gbps / fabric.link_rate_gbps, rates.link_wait_share
+    machine = fabric.machine_of_host
+    some = np.concatenate([*jobs.values(), np.zeros(0, dtype=np.int64)])
+    groups = {**jobs, NO_JOB: np.setdiff1d(np.arange(fabric.num_hosts), some)}
+    rows, links = [], []
+    for sends, ends in ((True, fabric.link_from), (False, fabric.link_to)):
+        for waiting, shares, least in ((False, use, FULL), (True, waits, WAITS)):
+            hot = np.flatnonzero((shares >= least) & ~inner_links(fabric) & (ends >= switches))
+            for job, members in groups.items():
+                mine = hot[np.isin(ends[hot] - switches, members)]
+                if not len(mine):
+                    continue
+                hosts = ends[mine] - switches
+                names = host_list(dict.fromkeys(fabric.machine_names[host] for host in hosts))
+                count = len(np.unique(machine[hosts]))
+                share = float(shares[mine].max())
+                rows.append(HostCables(job, sends, waiting, count, names, share))
+                links.append(mine if waiting else mine[:0])
+    behind = _behind(fabric, routes, fitted, links, use)
+    return tuple(replace(row, behind=name) for row, name in zip(rows, behind, strict=True))
+
+
 def _behind(
-    fabric: Fabric, routes: Routes, fitted: PairTraffic, hot: NDArray[np.int64],
+    fabric: Fabric, routes: Routes, fitted: PairTraffic, sets: Sequence[NDArray[np.int64]],
     utilisation: NDArray[np.float64],
-) -> dict[int, str]:  # fmt: skip
-    """Return the fullest link after each hot one, on the paths of its traffic, if it is fuller."""
+) -> list[str]:  # fmt: skip
+    """Return the fullest link after each set of links, on the paths of its traffic, if fuller."""
+    named = [""] * len(sets)
     if not routes.settled or len(fitted.gbps) > _MOST_PAIRS:
-        return {}
+        return named
     flows = host_flows(fabric, fitted.sources, fitted.destinations, lmc=routes.lmc)
-    named = {}
-    for link, users in zip(hot.tolist(), link_users(fabric, routes, flows, hot), strict=True):
-        part = flows.part(users[fitted.gbps[users] > 0])
+    every = np.unique(np.concatenate([*sets, np.zeros(0, dtype=np.int64)]))
+    users = dict(zip(every.tolist(), link_users(fabric, routes, flows, every), strict=True))
+    for number, links in enumerate(sets):
+        if not len(links):
+            continue
+        part = flows.part(np.unique(np.concatenate([users[link] for link in links.tolist()])))
         offset, path = routes.links(fabric, part)
         flow = np.repeat(np.arange(len(offset) - 1), np.diff(offset))
         place = np.full(len(offset), -1)
-        here = path == link
+        here = np.isin(path, links)
         place[flow[here]] = np.flatnonzero(here)
         after = path[np.arange(len(path)) > place[flow]]
-        if not len(after):
-            continue
         use = np.nan_to_num(utilisation[after])
-        if use.max() >= max(FULL, utilisation[link]):
+        if use.max(initial=0) >= max(FULL, np.nanmax(utilisation[links])):
             fullest = int(after[np.argmax(use)])
-            named[link] = f"{fabric.link_name(fullest)}, which is at {use.max():.0%} of its rate"
+            named[number] = f"{fabric.link_name(fullest)}, at {use.max():.0%} of its rate"
     return named
