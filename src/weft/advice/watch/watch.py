@@ -343,7 +343,9 @@ def watch(
     predicted = expected.loads(fabric, routes).per_link
     use = measured / fabric.link_rate_gbps
     waiting = hot[waits[hot] > WAITS]
-    behind = dict(zip(waiting, _behind(fabric, routes, fitted, waiting[:, None], use), strict=True))
+    behind = dict(
+        zip(waiting, _behind(fabric, routes, fitted, list(waiting[:, None]), use), strict=True)
+    )
     found = tuple(
         HotLink(
             int(link), fabric.link_name(int(link)), float(fabric.link_rate_gbps[link]),
