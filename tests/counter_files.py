@@ -57,7 +57,15 @@ def ibqueryerrors(fabric: Fabric, values: Values) -> str:
         text += "".join(f" [{COUNTERS[name].name} == {each[name]}]" for name in ERRORS)
         text += "".join(f" [{COUNTERS[name].name} == {each[name]} (1.5KB)]" for name in NARROW[:4])
         text += '\n       Link info:      9   1[  ] ==( 4X ...)==>  0x2 4    4[  ] "sw 2" ( )\n'
-    return text + "\n## Summary: 9 nodes checked, 2 bad nodes found\n## Suppressed:\n"
+    return text + ibqueryerrors_summary(fabric.num_nodes, len(values))
+
+
+def ibqueryerrors_summary(nodes: int, bad: int, thresholds: str = "", suppressed: str = "") -> str:
+    return (
+        f"\n## Summary: {nodes} nodes checked, 2 bad nodes found\n"
+        f"##          999 ports checked, {bad} ports have errors beyond threshold\n"
+        f"## Thresholds: {thresholds}\n## Suppressed:{suppressed}\n"
+    )
 
 
 def pm(fabric: Fabric, values: Values) -> str:

@@ -6,6 +6,7 @@ See docs/architecture.md. Other distributions import only from this module and f
 from weft.core.columns import Column, Measure
 from weft.core.registry import Entry, Registry
 from weft.core.units import Bytes, Nanoseconds
+from weft.counters.formats.counter_format_registry import PortReading, counter_reader
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import ClosedForm, topology
 from weft.kernels.lean import part_njit
@@ -40,6 +41,7 @@ __all__ = [
     "PlacementRequest",
     "Point",
     "Policy",
+    "PortReading",
     "Registry",
     "Routing",
     "RunResult",
@@ -48,6 +50,7 @@ __all__ = [
     "algorithm",
     "application",
     "check_fabric",
+    "counter_reader",
     "engine",
     "flit_policy",
     "part_njit",

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from tests.counter_files import FORMATS, exporter, ibqueryerrors, perfquery, values_of
+from tests.counter_files import (
+    FORMATS,
+    exporter,
+    ibqueryerrors,
+    ibqueryerrors_summary,
+    perfquery,
+    values_of,
+)
 from tests.ibdiagnet2_files import with_lids
 
 import weft
@@ -105,6 +113,40 @@ def test_node_exporter_names_ports_by_machine_and_device(tmp_path: Path) -> None
     ]  # fmt: skip
 
 
+# -- what ibqueryerrors does not list --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("summary", "discards", "all_ports"),
+    [
+        ({}, 0, True),
+        ({"thresholds": "[PortXmitDiscards = 10]"}, None, True),
+        ({"suppressed": " PortXmitDiscards VL15Dropped"}, None, True),
+        ({"nodes": 9}, 0, False),  # part of the fabric
+        ({"bad": 2}, None, False),  # a line is lost
+    ],
+)
+def test_errors_that_first_appear_have_grown(
+    summary: dict[str, Any], discards: int | None, all_ports: bool, tmp_path: Path
+) -> None:
+    guid = f"{int(TREE.node_guid[0]):#x}"
+    listed = f'Errors for {guid} "{TREE.descriptions[0]}"\n'
+    listed += f"   GUID {guid} port 2: [SymbolErrorCounter == 25]\n"
+    given = {"nodes": TREE.num_nodes, "bad": 1, **summary}
+    clean = ibqueryerrors_summary(TREE.num_nodes, 0)
+    for name, text in (("00", clean), ("10", listed + ibqueryerrors_summary(**given))):
+        write(tmp_path, text, f"20260101T0000{name}Z.out")
+    read, found = findings(tmp_path)
+    with warnings.catch_warnings(action="ignore"):
+        (one,) = rates(read)
+    row = one.frame.row(by_predicate=pl.col("slot") == 1, named=True)
+    assert (row["errors"], row["discards"]) == (25, discards)
+    cabled = np.flatnonzero(TREE.port_link >= 0).tolist()
+    assert one.frame["slot"].to_list() == (cabled if all_ports else [1])
+    assert set(one.frame["errors"]) <= {0, 25}
+    assert ("half a reading" in found) == ("bad" in summary)
+
+
 # -- time ------------------------------------------------------------------------------------------
 
 
@@ -138,8 +180,7 @@ def test_the_time_of_a_reading_is_the_nearest(tmp_path: Path) -> None:
     assert str(quietly(write(tmp_path, inner, named.name)).frame["time"][0]).endswith("00:00+00:00")
     given = quietly(f"{write(tmp_path, text)}@1767225620")
     assert str(given.frame["time"][0]).endswith("00:00:20+00:00")
-    assert quietly(tmp_path / "reading.out", modified=True).frame["time"][0].year > 2000
-    with pytest.raises(InputError, match=r"reading.out: does not tell when it was read; give"):
+    with pytest.raises(InputError, match=r"reading.out: has no time at which it was read; name"):
         quietly(tmp_path / "reading.out")
     with pytest.raises(InputError, match="'yesterday' is not a time; expected such as 2026"):
         quietly(f"{tmp_path / 'reading.out'}@yesterday")
@@ -217,6 +258,24 @@ def test_half_a_reading_and_strangers_are_found(tmp_path: Path) -> None:
         quietly(f"{write(tmp_path, errors)}@{TIME}")
     with pytest.raises(InputError, match="in no format of port counters that weft reads"):
         quietly(f"{write(tmp_path, 'nothing')}@{TIME}")
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ('{guid="0x1",port="1"} 5 9999999999999', ":1: the time of .* is 9999999999999 ms"),
+        ('{guid="x",port="1"} 5', ":1: .* has no label of its node or port"),
+        ('{guid="0x1",port="1" 5', ":1: expected a sample of Prometheus"),
+        ('{guid="0x1";port="1"} 5', ":1: expected labels of Prometheus"),
+        ('{guid="0x1",port="1"} 5.5', ":1: .* is '5.5'; expected a count"),
+    ],
+)
+def test_faults_of_samples_are_errors_with_the_line(
+    sample: str, message: str, tmp_path: Path
+) -> None:
+    text = f"infiniband_hca_port_receive_packets_total{sample}\n"
+    with pytest.raises(InputError, match=message):
+        quietly(f"{write(tmp_path, text)}@{TIME}")
 
 
 def test_a_file_named_by_a_guid_has_the_ports_of_this_node(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from weft.core.errors import InputError
 from weft.core.extensions import extensions
 from weft.core.registry import Entry, Registry, did_you_mean
 from weft.core.units import Bytes, Nanoseconds
+from weft.counters.formats.counter_format_registry import counter_reader
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.routing import engine
@@ -42,6 +43,7 @@ KINDS: dict[str, Registry] = {
     "routings": routing,
     "readers": reader,
     "writers": writer,
+    "counter-readers": counter_reader,
     "workload-readers": workload_reader,
     "workload-writers": workload_writer,
     **dict(extensions("weft.lists", Registry)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.counters.formats.record import PortReading
+from weft.counters.formats.counter_format_registry import PortReading
 from weft.counters.slots import lids_of_slots, nodes_of_slots
 from weft.fabrics import Fabric
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from weft.core.columns import frame
@@ -14,30 +16,16 @@ from weft.core.errors import InputError, in_file
 from weft.core.files import read_text
 from weft.core.words import few
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
-from weft.counters.formats import ibdiagnet2, iblinkinfo, ibqueryerrors, perfquery, prometheus
-from weft.counters.formats.record import PortReading
+from weft.counters.formats.counter_format_registry import PortReading, counter_reader
 from weft.counters.ports import Ports
 from weft.counters.slots import port_text
 from weft.counters.times import ReadTime, moment_in, time_of
 from weft.fabrics import Fabric
-from weft.fabrics.formats.db_csv import is_db_csv
-from weft.fabrics.formats.diags import has_line
 from weft.fabrics.formats.format_registry import warn, warn_of
-from weft.fabrics.formats.iblinkinfo import is_iblinkinfo
 from weft.fabrics.formats.read_write import files_of
 from weft.fabrics.formats.session import without_session
 from weft.fabrics.formats.signatures import signature
 
-_Read = Callable[[str, str], list[PortReading]]
-#: Formats: whether a text is in the format, and its reader.
-_FORMATS: tuple[tuple[Callable[[str], bool], _Read], ...] = (
-    (is_db_csv, ibdiagnet2.read_csv),
-    (has_line(ibdiagnet2.PATTERN), ibdiagnet2.read_pm),
-    (has_line(ibqueryerrors.PATTERN), ibqueryerrors.read),
-    (has_line(perfquery.PATTERN), perfquery.read),
-    (has_line(prometheus.PATTERN), prometheus.read),
-    (is_iblinkinfo, iblinkinfo.read),
-)
 #: Name of a file for the GUID of a node.
 _GUID_NAME = re.compile(r"(?:.*[^0-9a-zA-Z])?(0x[0-9a-fA-F]{16})(?:[^0-9a-zA-Z].*)?")
 
@@ -47,7 +35,6 @@ def read_counters(
     fabric: Fabric,
     *,
     timed: bool = True,
-    modified: bool = False,
 ) -> Counters:
     """Read port counters of a fabric.
 
@@ -63,8 +50,6 @@ def read_counters(
     timed
         Whether each reading must have a time; if not, all files without one are a reading without
         a time, before the others.
-    modified
-        Take the time at which a file was last modified if nothing else gives its time.
 
     Returns
     -------
@@ -86,7 +71,7 @@ def read_counters(
     each other.
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
-    reader = _Reader(fabric, timed, modified)
+    reader = _Reader(fabric, timed)
     for file in [each for path in listed for each in _files(path)]:
         reader.read(file)
     return Counters(fabric, reader.frame(", ".join(map(str, listed))))
@@ -131,8 +116,8 @@ class _Chunk(NamedTuple):
 class _Reader:
     """The readings so far."""
 
-    def __init__(self, fabric: Fabric, timed: bool, modified: bool) -> None:
-        self.fabric, self.timed, self.modified = fabric, timed, modified
+    def __init__(self, fabric: Fabric, timed: bool) -> None:
+        self.fabric, self.timed = fabric, timed
         self.ports = Ports(fabric)
         self.chunks: list[_Chunk] = []
         self.others: list[str] = []
@@ -142,45 +127,50 @@ class _Reader:
     def read(self, file: _File) -> None:
         """Read a file."""
         text = without_session(read_text(file.path), str(file.path))
-        read = next((read for fits, read in _FORMATS if fits(text)), None)
-        if read is not None:
-            self._add(file, read(text, str(file.path)))
+        form = next((each for each in counter_reader if each.facts["sniff"](text)), None)
+        if form is not None:
+            self._add(file, form.function(text, str(file.path)))
         elif file.found:
             self.others.append(str(file.path))
         else:
             known = signature(text)
             what = known.name if known else "in no format of port counters that weft reads"
-            raise InputError(
-                f"is {what}; expected output of perfquery, ibqueryerrors or iblinkinfo, "
-                "ibdiagnet2.pm, ibdiagnet2.db_csv, or Prometheus text", file=file.path,
-            )  # fmt: skip
+            expected = ", ".join(counter_reader.names())
+            raise InputError(f"is {what}; expected one of {expected}", file=file.path)
 
     def _add(self, file: _File, readings: list[PortReading]) -> None:
         """Add the ports of a file, apart by time."""
         in_name = moment_in(file.path.name)
         usual = file.given or in_name or file.folder
-        if usual is None and self.modified:
-            usual = ReadTime(file.path.stat().st_mtime_ns)
         whole = file.given or file.folder
         name = _GUID_NAME.fullmatch(file.path.name)
         found: dict[int, dict[int, PortReading]] = {}
-        for each in readings:
+        lost = len(self.strangers) + len(self.torn)
+        # Those that speak of all other ports come last.
+        for each in sorted(readings, key=lambda port: port.all_of):
             if name and not each.guid and not each.of_node:
                 each.of_node = int(name[1], 16), ""
             if each.time_ns is None:
                 each.time_ns = usual.ns if usual else None if self.timed else 0
-            slot = self.ports.slot_of(each)
-            if slot < 0:
+            slot = -1 if each.all_of else self.ports.slot_of(each)
+            if slot < 0 and not each.all_of:
                 item = f"{each.name} in line {each.line} of {file.path}"
                 (self.torn if slot == -2 else self.strangers).append(item)
                 continue
             if each.time_ns is None:
                 raise InputError(
-                    "does not tell when it was read; give the time as "
-                    f"'{file.path}@2026-01-01T00:00:00Z', in the name of the file or its folder, "
-                    "or in a line '# time 2026-01-01T00:00:00Z' of the file", file=file.path,
+                    "has no time at which it was read; name the file or its folder by the time, "
+                    "such as 2026-01-01T00-00-00Z, or give it as "
+                    f"'{file.path}@2026-01-01T00:00:00Z', or in a line "
+                    "'# time 2026-01-01T00:00:00Z' of the file", file=file.path,
                 )  # fmt: skip
             of_time = found.setdefault(each.time_ns, {})
+            if each.all_of:
+                known = len(self.strangers) + len(self.torn) == lost
+                if known and each.all_of == self.fabric.num_nodes:
+                    for other in np.flatnonzero(self.fabric.port_link >= 0).tolist():
+                        of_time.setdefault(other, replace(each, values=dict(each.values)))
+                continue
             first = of_time.setdefault(slot, each)
             if first is not each:
                 raise InputError(

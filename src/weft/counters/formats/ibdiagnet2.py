@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 
 from weft.counters.counters import COUNTERS, column_of
-from weft.counters.formats.record import FileReader, PortReading
+from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
 from weft.counters.times import moment_in
 from weft.fabrics.formats.db_csv import COUNTERS as SECTION
-from weft.fabrics.formats.db_csv import sections
+from weft.fabrics.formats.db_csv import is_db_csv, sections
+from weft.fabrics.formats.diags import has_line
 from weft.fabrics.formats.records import shown
 
-PATTERN = r"Port=\d+ Lid=\w+ GUID=0x"
 _PORT = re.compile(r"Port=(\d{1,3}) Lid=\w+ GUID=0x([0-9a-fA-F]{1,16})\b.*", re.ASCII)
 _VALUE = re.compile(
     r"([A-Za-z][\w\[\]]{0,60})\s*=\s*(0x[0-9a-fA-F]{1,16}|\d{1,20}|-1|N/?A)", re.ASCII
@@ -28,8 +28,9 @@ _KEYS = ("nodeguid", "portguid", "portnumber")
 _Value = tuple[str, int | None, int]
 
 
+@counter_reader("ibdiagnet2.pm", sniff=has_line(r"Port=\d+ Lid=\w+ GUID=0x"))
 def read_pm(text: str, file: str) -> list[PortReading]:
-    """Return the ports of a ``.pm`` file.
+    """Counters of all ports in ``ibdiagnet2.pm``.
 
     Raises
     ------
@@ -71,8 +72,9 @@ def read_pm(text: str, file: str) -> list[PortReading]:
     return said.done()
 
 
+@counter_reader("ibdiagnet2.db_csv", sniff=is_db_csv)
 def read_csv(text: str, file: str) -> list[PortReading]:
-    """Return the ports of section PM_INFO, none if there is no such section.
+    """Section PM_INFO of ``ibdiagnet2.db_csv``; no ports if there is none.
 
     Raises
     ------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from weft.counters.formats.record import FileReader, PortReading
-from weft.fabrics.formats.iblinkinfo import port_lines
+from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
+from weft.fabrics.formats.iblinkinfo import is_iblinkinfo, port_lines
 
 
+@counter_reader("iblinkinfo", sniff=is_iblinkinfo)
 def read(text: str, file: str) -> list[PortReading]:
-    """Return the ports of a file, with the state and rate of each link.
+    """Output of ``iblinkinfo``: the state and rate of each link, and no counters.
 
     Raises
     ------

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from weft.counters.counters import COUNTERS, Counters, column_of
-from weft.counters.formats.record import FileReader, PortReading
+from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
 from weft.counters.slots import lids_of_slots, nodes_of_slots
 from weft.counters.times import moment_of, time_text
-from weft.fabrics.formats.diags import FATAL, MESSAGE, warn_messages
+from weft.fabrics.formats.diags import FATAL, MESSAGE, has_line, warn_messages
 from weft.fabrics.formats.records import shown
 
-PATTERN = r"# (?:Port|PMA?)[A-Za-z ]* ?counters?: |# PortSamplesControl: "
+_START = r"# (?:Port|PMA?)[A-Za-z ]* ?counters?: |# PortSamplesControl: "
 _HEADER = re.compile(
     r"# ([A-Z][\w ]*): (?:Lid (\d{1,5})|DR path .*) port (\d{1,3})(?: \((CapMask: .*)\))?", re.ASCII
 )
@@ -33,8 +33,9 @@ _HALF = ("port", "left out: it has fewer counters than others of its kind", "hal
 _OTHERS = {"PortSelect", "CounterSelect", "CounterSelect2"}
 
 
+@counter_reader("perfquery", sniff=has_line(_START))
 def read(text: str, file: str) -> list[PortReading]:
-    """Return the ports of a file.
+    """Output of ``perfquery``, with and without ``-x``, of one or more ports.
 
     Raises
     ------

@@ -8,62 +8,42 @@ and port), ``infiniband_portxmitdata_total`` (local_guid and local_port) and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from weft.counters.counters import column_of
-from weft.counters.formats.record import FileReader, PortReading
+from weft.counters.counters import COUNTERS, column_of
+from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
+from weft.fabrics.formats.diags import has_line
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.records import shown
 
-PATTERN = r"(?:node_)?infiniband_\w+\{"
-_SAMPLE = re.compile(
-    r"([a-zA-Z_:][\w:]*)(?:\{((?:[a-zA-Z_]\w*=\"(?:[^\"\\]|\\.)*\",?\s*)*)\})?\s+(\S+)"
-    r"(?:\s+(-?\d{1,19}))?",
-    re.ASCII,
-)
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d{1,19}))?|#.*|", re.ASCII)
+_LABELS = re.compile(r"(?:[a-zA-Z_]\w*=\"(?:[^\"\\]|\\.)*\"\s*(?:,\s*|$))*", re.ASCII)
+_LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _PORT = re.compile(r"\d{1,3}", re.ASCII)
-_LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
-#: Words of metrics that differ from those of the counters.
-_WORDS = {"transmit": "xmit", "receive": "rcv", "packets": "pkts"}
+_VERSION = re.compile(r'^infiniband_exporter_build_info\{.*\bversion="v?(\d{1,4})\.(\d{1,4})', re.M)
+_HOST = re.compile(r'^node_uname_info\{.*\bnodename="([^"]*)"', re.M)
 _FABRIC = re.compile(r"infiniband_(?:switch|hca)_port_(\w+)_total")
 _BY_NAME = re.compile(r"infiniband_(\w+)_total")
 _MACHINE = re.compile(r"node_infiniband_(\w+)_total")
-#: Counters by metric where the words do not tell.
-_SPECIAL = {
-    "symbol_error": "symbol_error_counter", "link_downed": "link_downed_counter",
-    "link_error_recovery": "link_error_recovery_counter",
-    "transmit_data_bytes": "port_xmit_data", "receive_data_bytes": "port_rcv_data",
-    "port_data_transmitted_bytes": "port_xmit_data", "port_data_received_bytes": "port_rcv_data",
-    "port_packets_transmitted": "port_xmit_pkts", "port_packets_received": "port_rcv_pkts",
-    "unicast_packets_transmitted": "port_unicast_xmit_pkts",
-    "unicast_packets_received": "port_unicast_rcv_pkts",
-    "multicast_packets_transmitted": "port_multicast_xmit_pkts",
-    "multicast_packets_received": "port_multicast_rcv_pkts",
-    "port_transmit_wait": "port_xmit_wait", "port_errors_received": "port_rcv_errors",
-    "port_discards_transmitted": "port_xmit_discards",
-    "port_constraint_errors_transmitted": "port_xmit_constraint_errors",
-    "port_constraint_errors_received": "port_rcv_constraint_errors",
-    "port_receive_remote_physical_errors": "port_rcv_remote_physical_errors",
-    "port_receive_switch_relay_errors": "port_rcv_switch_relay_errors",
+#: Words of metrics that differ from those of counters.
+_WORDS = {
+    "transmit": "xmit", "transmitted": "xmit", "receive": "rcv", "received": "rcv",
+    "packets": "pkts",
 }  # fmt: skip
+#: Words that only some of the names have.
+_FILLERS = {"port", "counter", "bytes"}
+#: Counters by their words in any order: ``port_data_transmitted_bytes`` is ``port_xmit_data``.
+_OF_WORDS = {frozenset(name.split("_")) - _FILLERS: name for name in COUNTERS}
 #: Version of infiniband_exporter from which its bytes are bytes and not words of 4.
 _IN_BYTES = (0, 10)
 
 
-class _Sample(NamedTuple):
-    line: int
-    name: str
-    labels: dict[str, str]
-    value: str
-    time_ms: int | None
-
-
+@counter_reader("prometheus", sniff=has_line(r"(?:node_)?infiniband_\w+\{"))
 def read(text: str, file: str) -> list[PortReading]:
-    """Return the ports of a file.
+    """Prometheus text of infiniband_exporter, infiniband-exporter and node_exporter.
 
     Raises
     ------
@@ -74,77 +54,80 @@ def read(text: str, file: str) -> list[PortReading]:
 
 
 class _Prometheus(FileReader):
-    """The samples so far, by port and time."""
+    """The ports so far, by labels and time."""
 
     def read(self, text: str) -> list[PortReading]:
-        samples = []
+        hosts = {*_HOST.findall(text)}
+        self.host = hosts.pop() if len(hosts) == 1 else Path(self.file).stem
+        self.data_bytes = self._data_bytes(text)
+        self.of_labels: dict[tuple[str, str, str | None], PortReading | None] = {}
+        self.found: dict[tuple[object, ...], PortReading] = {}
         lines = text.split("\n")
         for number, line in enumerate(map(str.strip, lines), 1):
-            if not line or line.startswith("#"):
-                continue
             match = _SAMPLE.fullmatch(line)
             if not match:
                 self.fail(f"expected a sample of Prometheus, found {shown(line)}", number)
+            if not match[1]:
+                continue
             if number == len(lines):
                 self.leave_out(line, "line", "without an end, left out", "half a reading")
-            elif "infiniband" in match[1] or match[1] == "node_uname_info":
-                labels = dict(_LABEL.findall(match[2] or ""))
-                time_ms = int(match[4]) if match[4] else None
-                samples.append(_Sample(number, match[1], labels, match[3], time_ms))
-        hosts = {each.labels.get("nodename", "") for each in samples if "uname" in each.name}
-        host, factor = hosts.pop() if len(hosts) == 1 else "", self._data_bytes(samples)
-        found: dict[tuple[object, ...], PortReading] = {}
-        for sample in samples:
-            self._sample(found, sample, host, factor)
-        for port in sorted(found.values(), key=lambda each: each.time_ns or 0):
+            elif metric := _metric(match[1]):
+                self._sample(metric, match, number)
+        for port in sorted(self.found.values(), key=lambda each: each.time_ns or 0):
             self.add(port)
         return self.done()
 
-    def _data_bytes(self, samples: Iterable[_Sample]) -> int:
+    def _data_bytes(self, text: str) -> int:
         """Return what infiniband_exporter's metrics of data count: 1 or 4 bytes."""
-        for each in samples:
-            if each.name == "infiniband_exporter_build_info":
-                version = re.match(r"v?(\d{1,4})\.(\d{1,4})", each.labels.get("version", ""))
-                if version:
-                    return 1 if (int(version[1]), int(version[2])) >= _IN_BYTES else 4
-        if any(_FABRIC.fullmatch(each.name) and "_bytes" in each.name for each in samples):
-            text = "does not tell its version (infiniband_exporter_build_info): its bytes are "
-            text += "taken for bytes; before version 0.10 they are a fourth of it"
-            warn(self.file, text, kind="assumed unit", severity="warning")
+        if version := _VERSION.search(text):
+            return 1 if (int(version[1]), int(version[2])) >= _IN_BYTES else 4
+        if re.search(r"^infiniband_(?:switch|hca)_port_\w+_bytes_total\{", text, re.M):
+            what = "does not tell its version (infiniband_exporter_build_info): its bytes are "
+            what += "taken for bytes; before version 0.10 they are a fourth of it"
+            warn(self.file, what, kind="assumed unit", severity="warning")
         return 1
 
-    def _sample(
-        self, found: dict[tuple[object, ...], PortReading], sample: _Sample, host: str, factor: int
-    ) -> None:
+    def _sample(self, metric: _Metric, match: re.Match[str], line: int) -> None:
         """Add a sample to its port, if it is that of a counter."""
-        metric, labels = _metric(sample.name), sample.labels
-        if metric is None or metric.label not in labels:
+        name, labels, text, time = match.groups()
+        key = metric.label, labels or "", time
+        if key not in self.of_labels:
+            self.of_labels[key] = self._port(*key, name, line)
+        port = self.of_labels[key]
+        if port is None:
             return
         if not metric.column:
             self.leave_out(metric.words, "metric", "of counters that weft does not use")
             return
-        port = labels.get("local_port" if metric.label == "local_guid" else "port", "")
-        guid, device = labels[metric.label], ""
-        if metric.label == "device":
-            guid, device = "", guid
-            host = labels.get("instance", host).partition(":")[0] or Path(self.file).stem
-        value, column = _whole(sample.value), metric.column
-        if not _PORT.fullmatch(port) or not (_GUID.fullmatch(guid) or device):
-            self.fail(f"{sample.name} has no label of its node or port", sample.line)
+        value = _whole(text)
         if value is None:
-            self.fail(f"{sample.name} is {shown(sample.value)}; expected a count", sample.line)
+            self.fail(f"{name} is {shown(text)}; expected a count", line)
         if metric.words.endswith("_bytes"):
-            value = value * (factor if metric.label == "guid" else 1) // 4
-        key = guid, host, device, port, sample.time_ms
-        if key not in found:
-            found[key] = PortReading(
-                sample.line, int(port), int(guid or "0", 16), host="" if guid else host,
-                device=device,
-                time_ns=None if sample.time_ms is None else sample.time_ms * 10**6,
-            )  # fmt: skip
-        if column in found[key].values:
-            self.fail(f"{sample.name} of {found[key].name} occurs twice", sample.line)
-        self.put(found[key], column, value, sample.line)
+            value = value * (self.data_bytes if metric.label == "guid" else 1) // 4
+        if metric.column in port.values:
+            self.fail(f"{name} of {port.name} occurs twice", line)
+        port.values[metric.column] = value
+
+    def _port(
+        self, label: str, text: str, time: str | None, name: str, line: int
+    ) -> PortReading | None:
+        """Return the port that labels name at a time, None if they have no label of a node."""
+        if not _LABELS.fullmatch(text):
+            self.fail(f"expected labels of Prometheus, found {shown(text)}", line)
+        labels = dict(_LABEL.findall(text))
+        if label not in labels:
+            return None
+        number = labels.get("local_port" if label == "local_guid" else "port", "")
+        host, device, guid = "", "", labels[label]
+        if label == "device":
+            host, device, guid = labels.get("instance", self.host).partition(":")[0], guid, "0x0"
+        if not _PORT.fullmatch(number) or not _GUID.fullmatch(guid):
+            self.fail(f"{name} has no label of its node or port", line)
+        time_ns = None if time is None else int(time) * 10**6
+        if time_ns is not None and time_ns >> 63:
+            self.fail(f"the time of {name} is {time} ms; expected one before 2262", line)
+        port = PortReading(line, int(number), int(guid, 16), 0, host, device, time_ns=time_ns)
+        return self.found.setdefault((number, guid, host, device, time_ns), port)
 
 
 class _Metric(NamedTuple):
@@ -160,16 +143,10 @@ def _metric(name: str) -> _Metric | None:
     """Return what a metric is; None if it is none of a port."""
     for form, label in ((_FABRIC, "guid"), (_MACHINE, "device"), (_BY_NAME, "local_guid")):
         if match := form.fullmatch(name):
-            return _Metric(label, _column(match[1]), match[1])
+            words = {_WORDS.get(word, word) for word in match[1].split("_")}
+            column = _OF_WORDS.get(frozenset(words - _FILLERS)) or column_of(match[1])
+            return _Metric(label, column, match[1])
     return None
-
-
-def _column(words: str) -> str:
-    """Return the column of a metric; empty if it is that of no counter."""
-    if words in _SPECIAL:
-        return _SPECIAL[words]
-    name = "_".join(_WORDS.get(word, word) for word in words.split("_"))
-    return column_of(name) or column_of(f"port_{name}")
 
 
 def _whole(text: str) -> int | None:

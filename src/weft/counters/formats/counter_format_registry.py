@@ -1,4 +1,13 @@
-"""`PortReading`: what a file says of the counters of a port; and what a file leaves out."""
+"""The registry of formats of port counters, and what their readers share.
+
+A format is added by a file with one function::
+
+    @counter_reader("mine", sniff=lambda text: text.startswith("mine"))
+    def read(text: str, file: str) -> list[PortReading]: ...
+
+A reader raises `InputError` with the file and line of an error, and issues a `FormatWarning` for
+content that it leaves out; `FileReader` helps with both.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,19 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from weft.core.errors import InputError
+from weft.core.registry import Registry
 from weft.counters.counters import COUNTERS, column_of
 from weft.counters.times import ReadTime
 from weft.fabrics.formats.format_registry import warn, warn_of
+
+#: Readers. The fact `sniff` tells whether a text is in the format.
+counter_reader = Registry(
+    "format of port counters",
+    "weft.counters.formats",
+    "weft.counter_readers",
+    ("text", "file"),
+    ("sniff",),
+)
 
 #: Port number for the sum of the counters of all ports.
 ALL_PORTS = 255
@@ -33,6 +52,8 @@ class PortReading:
     state: str | None = None
     rate: str | None = None
     values: dict[str, int] = field(default_factory=dict)
+    #: Not 0: the values of all ports that are not listed, if the fabric has so many nodes.
+    all_of: int = 0
 
     @property
     def name(self) -> str:
