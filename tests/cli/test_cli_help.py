@@ -85,3 +85,11 @@ def test_each_command_has_an_example_that_parses(words: tuple[str, ...]) -> None
     given = shlex.split(example)
     command, *_ = program(given).parse_args(attached(given), exit_on_error=False, print_error=False)
     assert command is COMMANDS[words].default_command
+
+
+def test_the_help_of_opensm_says_what_each_of_its_commands_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["opensm", "--help"]) == 0
+    listed = re.findall(r"^│ (\w+) +[A-Z]", capsys.readouterr().out, re.MULTILINE)
+    assert listed == ["export", "live", "rehearse"]

@@ -394,6 +394,11 @@ def test_few_values_become_a_table(distinct, kind):
     assert np.array_equal(columns["loadTable"][columns["loadIndex"]], values)
 
 
+def test_whole_numbers_are_packed_as_other_numbers():
+    flows = np.array([3, 0, 3], dtype=np.int64)
+    assert unpacked(packed(coded("flows", flows), {}))["flowsTable"].tolist() == [0.0, 3.0]
+
+
 def test_many_values_stay_an_array():
     values = np.random.default_rng(1).random(2**16 + 1)
     columns = coded("load", values)

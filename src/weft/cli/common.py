@@ -246,3 +246,18 @@ def _check_writable(named: str, folder: Path) -> None:
         raise InputError(f"{named}: {folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{named}: no permission to write to the folder {folder}")
+
+
+def opensm_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Parse settings of opensm.conf given as ``name=value``; make paths of files absolute."""
+    parsed = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                f"--option {text}: expected name=value, such as root_guid_file=roots.guids"
+            )
+        if os.path.exists(value):
+            value = os.path.abspath(value)
+        parsed[name.strip()] = value
+    return parsed

@@ -16,6 +16,7 @@ from weft.cli.common import (
     FabricOptions,
     announced_compile,
     check_folder,
+    opensm_settings,
 )
 from weft.cli.option_types import (
     FIRST,
@@ -29,6 +30,7 @@ from weft.cli.option_types import (
     Pair,
     Whole,
 )
+from weft.cli.rehearse import rehearse_command
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing import engine as _engines
@@ -214,7 +216,7 @@ def live_command(
         lmc=lmc,
         qos=True if qos else None,
         sm_host=sm_host,
-        options=settings(option),
+        options=opensm_settings(option),
         timeout_s=timeout,
         keep=keep,
     ) as subnet:
@@ -252,21 +254,6 @@ def _banner(subnet: Subnet, what: str) -> str:
     )
 
 
-def settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse settings of opensm.conf given as ``name=value``; make paths of files absolute."""
-    parsed = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise InputError(
-                f"--option {text}: expected name=value, such as root_guid_file=roots.guids"
-            )
-        if os.path.exists(value):
-            value = os.path.abspath(value)
-        parsed[name.strip()] = value
-    return parsed
-
-
 opensm_app = cyclopts.App(
     name="opensm",
     help="Run the real OpenSM on a simulated fabric, and load tables into it.",
@@ -274,4 +261,4 @@ opensm_app = cyclopts.App(
 )
 opensm_app.command(live_command, name="live")
 opensm_app.command(export_command, name="export")
-opensm_app.command("weft.cli.rehearse:rehearse_command", name="rehearse")
+opensm_app.command(rehearse_command, name="rehearse")

@@ -16,8 +16,8 @@ from weft.cli.common import (
     check_files,
     check_folder,
     console,
+    opensm_settings,
 )
-from weft.cli.opensm import settings
 from weft.cli.option_types import (
     FIRST,
     OUTPUT,
@@ -106,7 +106,7 @@ def rehearse_command(
         new = read_routes(loaded, tables)[0] if tables is not None else route(loaded, engine or "")
         result = rehearse(
             loaded, new, before=before, engine=real or "minhop", fail=fail, at=at, seed=seed,
-            sm_host=sm_host, options=settings(option), timeout_s=timeout, keep=keep,
+            sm_host=sm_host, options=opensm_settings(option), timeout_s=timeout, keep=keep,
         )  # fmt: skip
     table = result.table()
     emit(

@@ -48,9 +48,9 @@ def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 
 
-def coded(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """Return an array as a table of its distinct values and indices, if that is shorter."""
-    table, index = np.unique(values, return_inverse=True)
+def coded(name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return numbers as a table of the distinct ones and indices, if that is shorter."""
+    table, index = np.unique(values.astype(np.float64), return_inverse=True)
     if len(table) > 2**16:
         return {name: values.astype(np.float32)}
     kind = np.uint8 if len(table) <= 2**8 else np.uint16
