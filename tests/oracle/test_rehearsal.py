@@ -217,7 +217,7 @@ def test_a_refusal_on_the_way_back_is_a_note() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--engine", "updn", "--fail", "s9-9"], "no node"),
+        (["--engine", "updn", "--fail", "s9-9"], "no switch, machine or cable"),
         (["--engine", "updn", "--fail", "s1-0[77]"], "s1-0 has ports 1 to 6, not 77"),
         (["--engine", "updn", "--fail", "h0", "--sm-host", "h0"], "cuts off h0, on which OpenSM"),
         (["--engine", "updn", "--real", "updown"], "OpenSM has no routing engine 'updown'"),

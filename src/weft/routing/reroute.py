@@ -17,7 +17,7 @@ from weft.routing.engine_registry import engine as engines
 from weft.routing.engines.as_opensm import fall_back, minhop_as_opensm
 from weft.routing.engines.dfsssp import dfsssp_as_opensm
 from weft.routing.engines.dnup import dnup_as_opensm
-from weft.routing.engines.dor import dor_as_opensm
+from weft.routing.engines.dor import dor_in_place
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
 from weft.routing.opensm.ports import common
@@ -28,7 +28,7 @@ _FROM_PRESENT: dict[str, Callable[..., TableRoutes]] = {
     "minhop": minhop_as_opensm,
     "updn": updn_as_opensm,
     "dnup": dnup_as_opensm,
-    "dor": dor_as_opensm,
+    "dor": dor_in_place,
     "dfsssp": dfsssp_as_opensm,
 }
 #: Engines of OpenSM that weft has in another form, without the same tables.
@@ -119,13 +119,14 @@ def _swept(
         if lmc:
             reason = f"{entry.name} does not support LMC {lmc}"
             return fall_back(fabric, entry.name, reason, lmc=lmc, table=present)
-    bound = engines.bind(entry, options)
+    defaults = {name: option.default for name, option in entry.options.items()}
+    bound = defaults | engines.bind(entry, options)
     if again := _FROM_PRESENT.get(entry.name):
         own = {name: value for name, value in bound.items() if name in signature(again).parameters}
         return again(fabric, present, **own)
     try:
         if entry.name == "ftree":
-            return ftree_as_opensm(fabric, **bound)
+            return ftree_as_opensm(fabric, **bound)[0]
         result = route(fabric, entry.name, **options)
     except InputError as error:
         if "conf" not in options:

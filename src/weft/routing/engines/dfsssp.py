@@ -68,9 +68,9 @@ def dfsssp(
         raise InputError(
             "management requires balance=flows: OpenSM gives paths from switches no lanes"
         )
-    table = sssp_table(fabric, balance, lmc, passes)
     if balance == "opensm":
-        return _as_opensm(fabric, table, None, lmc, max_vls)
+        return dfsssp_as_opensm(fabric, None, lmc, passes, max_vls)
+    table = sssp_table(fabric, balance, lmc, passes)
     sl, lanes = assign_lanes(fabric, table, lmc=lmc, max_vls=max_vls, management=management)
     return TableRoutes(
         "dfsssp",
@@ -83,24 +83,17 @@ def dfsssp(
 
 
 def dfsssp_as_opensm(
-    fabric: Fabric, present: NDArray[np.unsignedinteger[Any]], lmc: int = 0, max_vls: int = 8
-) -> TableRoutes:
-    """Return OpenSM's tables.
-
-    `present`: the present tables, of which only the fallback to minhop keeps entries, in place.
-    """
-    return _as_opensm(fabric, sssp_table(fabric, "opensm", lmc, PASSES), present, lmc, max_vls)
-
-
-def _as_opensm(
     fabric: Fabric,
-    table: NDArray[np.unsignedinteger[Any]],
     present: NDArray[np.unsignedinteger[Any]] | None,
     lmc: int,
+    passes: int,
     max_vls: int,
 ) -> TableRoutes:
-    """Return OpenSM's tables with its lanes, or with too few lanes the tables of minhop."""
-    graph = fabric.graph
+    """Return OpenSM's tables with its lanes, or with too few lanes the tables of minhop.
+
+    `present`: the present tables, of which only minhop keeps entries, in place; None for none.
+    """
+    graph, table = fabric.graph, sssp_table(fabric, "opensm", lmc, passes)
     if reason := too_far(fabric, lmc):
         return fall_back(fabric, "dfsssp", reason, lmc=lmc, table=present)
     rows, destinations = opensm_order(fabric, lmc)

@@ -65,35 +65,26 @@ def dor(
     the two directions.
     """
     check_lmc(lmc)
-    table = empty_table(fabric, lmc)
-    if dimensions == "ports":
-        return dor_as_opensm(fabric, table, order, lmc)
-    key, factors = _factors(fabric)
-    return _ordered(fabric, table, key, order, lmc, (f"found dimensions: {factors}",))
+    return dor_in_place(fabric, empty_table(fabric, lmc), dimensions, order, lmc)
 
 
-def dor_as_opensm(
+def dor_in_place(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
-    order: tuple[str, ...] = (),
-    lmc: int = 0,
+    dimensions: str,
+    order: tuple[str, ...],
+    lmc: int,
 ) -> TableRoutes:
-    """Return OpenSM's tables.
+    """Return the routes of `dor`.
 
     `table`: the present tables, of which entries on shortest paths stay; changed in place.
     """
-    return _ordered(fabric, table, _first_edges(fabric), order, lmc)
-
-
-def _ordered(
-    fabric: Fabric,
-    table: NDArray[np.unsignedinteger[Any]],
-    key: NDArray[np.int32],
-    order: tuple[str, ...],
-    lmc: int,
-    notes: tuple[str, ...] = (),
-) -> TableRoutes:
-    """Fill a table by the number of each edge in the order of dimensions, int32 [edges]."""
+    notes: tuple[str, ...] = ()
+    if dimensions == "ports":
+        key = _first_edges(fabric)
+    else:
+        key, factors = _factors(fabric)
+        notes = (f"found dimensions: {factors}",)
     graph = fabric.graph
     dimension_tables(
         graph.parts, key, _in_order(fabric, order), destination_ports(fabric), fabric.num_endpoints,

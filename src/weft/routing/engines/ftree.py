@@ -101,24 +101,14 @@ def ftree(
     """
     if max_reverse_hops < 0:
         raise InputError(f"max_reverse_hops must be at least 0, not {max_reverse_hops}")
-    settings = _Settings(max_reverse_hops, pure, connect_roots)
-    routes, trees = _as_opensm(fabric, roots, compute, io, settings)
+    routes, trees = ftree_as_opensm(
+        fabric, roots, compute, io, max_reverse_hops=max_reverse_hops, pure=pure,
+        connect_roots=connect_roots,
+    )  # fmt: skip
     _refuse_gaps(fabric, routes.table)
     if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
         _refuse_credit_loops(fabric, routes)
     return routes
-
-
-def ftree_as_opensm(
-    fabric: Fabric,
-    *,
-    roots: tuple[str, ...] = ("auto",),
-    compute: tuple[str, ...] = (),
-    io: tuple[str, ...] = (),
-    **settings: Any,
-) -> TableRoutes:
-    """Return OpenSM's tables, also where pairs have no path or paths can deadlock; see `ftree`."""
-    return _as_opensm(fabric, roots, compute, io, _Settings(**settings))[0]
 
 
 class UnsteadyError(NotApplicable):
@@ -131,20 +121,24 @@ class _OddLeafError(NotApplicable):
 
 @dataclass(frozen=True)
 class _Settings:
-    max_reverse_hops: int = 0
-    pure: bool = True
-    connect_roots: bool = False
+    max_reverse_hops: int
+    pure: bool
+    connect_roots: bool
 
 
-def _as_opensm(
+def ftree_as_opensm(
     fabric: Fabric,
     roots: tuple[str, ...],
     compute: tuple[str, ...],
     io: tuple[str, ...],
-    settings: _Settings,
+    **options: Any,
 ) -> tuple[TableRoutes, list[_Tree]]:
-    """Return OpenSM's tables and the trees of the fabric's connected components."""
+    """Return OpenSM's tables, and the trees of connected components; see `ftree`.
+
+    Pairs may have no path, and paths can deadlock.
+    """
     _check_kind(fabric)
+    settings = _Settings(**options)
     named = None
     if roots != ("auto",):
         nodes = listed_nodes(fabric, roots, kind="root", what="ftree: option roots")

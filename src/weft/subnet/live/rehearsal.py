@@ -22,6 +22,7 @@ from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, LinkKind
+from weft.fabrics.named import named
 from weft.routing.opensm.lids import read_guid2lid
 from weft.routing.opensm.osm_log import NEED_QOS
 from weft.routing.opensm.ports import port_guids
@@ -181,8 +182,8 @@ def rehearse(
     engine
         That engine of OpenSM.
     fail
-        Parts that fail together: cables as ``node[port]``, nodes with all their cables, ``random``
-        for a cable between switches, ``random-switch`` for a switch.
+        Parts that fail together, as for `weft.fabrics.named.named`: switches, machines, cables as
+        ``node[port]``; ``random`` for a cable between switches, ``random-switch`` for a switch.
     at
         Number of the step of loading after which they fail, from 1 on; by default the middle one.
     seed
@@ -407,31 +408,23 @@ def _failing(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of failing parts, and a port of each of their cables."""
     random = np.random.default_rng(seed)
-    names: list[str] = []
-    cables: list[NDArray[np.integer[Any]]] = []
-    for part in parts:
-        if part == RANDOM:
-            between = np.flatnonzero(fabric.link_kind[::2] == LinkKind.SWITCH_SWITCH)
-            if not len(between):
-                raise InputError(f"{fabric.name} has no cable between switches that could fail")
-            cables.append(random.choice(between, size=1))
-            names.append(fabric.cable_name(int(cables[-1][0])))
-            continue
-        if part.endswith("]"):
-            cables.append(np.array([fabric.find_cable(part)]))
-            names.append(part)
-            continue
-        switch = part == RANDOM_SWITCH
-        node = int(random.integers(fabric.num_switches)) if switch else fabric.find_node(part)
-        cables.append(np.unique(np.flatnonzero(fabric.link_from == node) >> 1))
-        names.append(fabric.node_names[node])
-        if not len(cables[-1]):
-            raise InputError(f"{names[-1]} has no cable that could fail")
-    links = 2 * np.unique(np.concatenate(cables)) if cables else np.zeros(0, dtype=np.int64)
+    between = 2 * np.flatnonzero(fabric.link_kind[::2] == LinkKind.SWITCH_SWITCH)
+    if RANDOM in parts and not len(between):
+        raise InputError(f"{fabric.name} has no cable between switches that could fail")
+
+    def port(link: int) -> str:
+        return fabric.port_name(int(fabric.link_from[link]), int(fabric.link_from_port[link]))
+
+    drawn = {
+        RANDOM: lambda: port(random.choice(between)),
+        RANDOM_SWITCH: lambda: fabric.node_names[int(random.integers(fabric.num_switches))],
+    }
+    failed = named(fabric, [drawn[part]() if part in drawn else part for part in parts])
+    of_switches = np.flatnonzero(np.isin(fabric.link_from, failed.switches)) >> 1
+    links = 2 * np.union1d(failed.cables, of_switches)
     if not len(links):
-        raise InputError("no part fails; expected cables, nodes, or random")
-    ends = zip(fabric.link_from[links].tolist(), fabric.link_from_port[links].tolist(), strict=True)
-    return tuple(names), tuple(fabric.port_name(*end) for end in ends)
+        raise InputError(f"no cable fails: {', '.join(failed.labels) or 'nothing'} has none")
+    return failed.labels, tuple(map(port, links.tolist()))
 
 
 def _manager_host(

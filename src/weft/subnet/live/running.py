@@ -133,8 +133,6 @@ class Running:
         options: dict[str, Any],
     ) -> None:
         settings: dict[str, Any] = {"lmc": 0}
-        if self.engine in NEED_QOS:
-            settings["qos"] = "TRUE"
         path = None
         if tables is not None:
             settings |= self._lay_out(tables)
@@ -146,12 +144,11 @@ class Running:
             if tables is not None and lmc != int(settings["lmc"]):
                 raise InputError(f"the tables are for LMC {settings['lmc']}, not {lmc}")
             settings["lmc"] = lmc
-        if qos is not None:
-            settings["qos"] = str(qos).upper()
-        self._qos, self._options = qos, options
         for name in _OURS & options.keys():
             raise InputError(f"{name} is set by weft, and cannot be an option")
         check_settings(options, self._programs["opensm"])
+        wanted = {} if qos is None else {"qos": str(qos).upper()}
+        self._options = wanted | {name: _from_here(text) for name, text in options.items()}
         if self.engine == "torus-2QoS":
             self._configure_torus(str(options.get("torus_config", "")))
         self._simulate(own, int(settings["lmc"]))
@@ -166,17 +163,11 @@ class Running:
         self._check_running()
         end_process(self._sm)
         self.engine = engine
-        settings: dict[str, Any] = {"lmc": self._lmc}
-        if engine in NEED_QOS:
-            settings["qos"] = "TRUE"
         (self.folder / POLICY).unlink(missing_ok=True)
-        if tables is not None:
-            settings |= self._lay_out(tables)
-        if self._qos is not None:
-            settings["qos"] = str(self._qos).upper()
+        laid_out = {} if tables is None else self._lay_out(tables)
         # The new OpenSM may not yet have replaced the log when it is read.
         self.log.unlink(missing_ok=True)
-        self._manage(settings)
+        self._manage({"lmc": self._lmc, **laid_out})
 
     def _lay_out(self, tables: OpensmTables) -> dict[str, str]:
         """Write the files of tables to OpenSM's folder; return the settings of opensm.conf."""
@@ -264,8 +255,9 @@ class Running:
             "prefix_routes_file": folder / "prefix-routes.conf",
             "qos_policy_file": folder / "qos-policy.conf",
             "torus_config": folder / "torus-2QoS.conf",
+            "qos": str(self.engine in NEED_QOS).upper(),
             **settings,
-            **{name: _from_here(text) for name, text in self._options.items()},
+            **self._options,
         }
         path = folder / "opensm.conf"
         write_text(path, "".join(f"{name} {value}\n" for name, value in config.items()))
