@@ -42,6 +42,13 @@ from weft.subnet.export import check_lids, check_target, export
 from weft.subnet.live.processes import check_limit
 from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
 
+SmHost = Annotated[Host, SERVICE(help="Host that OpenSM runs on: name or GUID.")]
+OsmSettings = Annotated[
+    tuple[Pair, ...],
+    SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
+]
+KeptFolder = Annotated[Folder, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")]
+
 
 def export_command(
     fabric: FabricArgument,
@@ -171,20 +178,15 @@ def live_command(
     qos: Annotated[
         bool, SERVICE(help="Let OpenSM program lanes even if the routes do not need lanes.")
     ] = False,
-    sm_host: Annotated[Host | None, SERVICE(help="Host that OpenSM runs on: name or GUID.")] = None,
-    option: Annotated[
-        tuple[Pair, ...],
-        SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
-    ] = (),
+    sm_host: SmHost | None = None,
+    option: OsmSettings = (),
     timeout: Annotated[
         float, SERVICE(help="Time limit of OpenSM's bring-up of the subnet, in seconds.")
     ] = TIMEOUT_S,
     command_timeout: Annotated[
         float | None, SERVICE(help="Time limit of the command, in seconds.")
     ] = None,
-    keep: Annotated[
-        Folder | None, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")
-    ] = None,
+    keep: KeptFolder | None = None,
 ) -> int:
     """Run a command or a shell on a simulated fabric that the real OpenSM manages.
 

@@ -18,6 +18,7 @@ from weft.cli.common import (
     console,
     opensm_settings,
 )
+from weft.cli.opensm import KeptFolder, OsmSettings, SmHost
 from weft.cli.option_types import (
     FIRST,
     OUTPUT,
@@ -25,10 +26,7 @@ from weft.cli.option_types import (
     SERVICE,
     Engine,
     File,
-    Folder,
-    Host,
     Name,
-    Pair,
     Whole,
 )
 from weft.cli.output import emit
@@ -62,25 +60,20 @@ def rehearse_command(
     fail: Annotated[
         tuple[Name, ...],
         FIRST(
-            help="What fails: node[port], a node, 'random' (a cable between switches) or "
-            "'random-switch'. Repeatable; all fail together. Default: random."
+            help="What fails: a switch or machine, node[port], a list or pattern, 'random' (a "
+            "cable between switches) or 'random-switch'. Repeatable; all fail together."
         ),
     ] = (RANDOM,),
     at: Annotated[
         Whole | None, FIRST(help="Step of loading after which it fails. Default: the middle one.")
     ] = None,
     seed: Annotated[Whole, RUNS(help="Seed of what fails at random.")] = 0,
-    sm_host: Annotated[Host | None, SERVICE(help="Host that OpenSM runs on: name or GUID.")] = None,
-    option: Annotated[
-        tuple[Pair, ...],
-        SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
-    ] = (),
+    sm_host: SmHost | None = None,
+    option: OsmSettings = (),
     timeout: Annotated[
         float, SERVICE(help="Time limit of each sweep of OpenSM, in seconds.")
     ] = TIMEOUT_S,
-    keep: Annotated[
-        Folder | None, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")
-    ] = None,
+    keep: KeptFolder | None = None,
     report: Annotated[
         File | None, OUTPUT(help="Write a page with the moments and the fabric (.html).")
     ] = None,
