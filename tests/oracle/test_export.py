@@ -254,7 +254,7 @@ def test_present_tables_are_written_beside_the_new_ones(
     assert not Path("no").exists()
 
 
-#: Shell functions that replace `systemctl` and `weft` in the commands of a README.txt.
+#: Shell functions that replace `systemctl`, `pkill` and `weft` in the commands of a README.txt.
 MACHINE = """
 set -eo pipefail
 systemctl() {
@@ -262,13 +262,12 @@ systemctl() {
     opensm -F "$CONF" >/dev/null 2>&1 &
     sm=$!
     until grep -q 'SUBNET UP' "$LOG" 2>/dev/null; do kill -0 $sm; sleep 0.05; done
-  elif [ "$1" = kill ]; then
-    kill -$3 $sm
   else
     kill -TERM $sm
     wait $sm || true
   fi
 }
+pkill() { kill "$1" $sm; }
 weft() { env -u LD_PRELOAD "$PYTHON" -m weft "$@"; }
 trap 'systemctl stop opensm' EXIT
 sm=

@@ -20,6 +20,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats.ibnetdiscover import write as write_network
 from weft.routing.lane_files import lane_files, torus_files
+from weft.routing.opensm.lft_lines import DUMP_BLOCK
 from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lids import Lids, guid2lid, predict_lids
 from weft.routing.opensm.ports import MAX_LID, port_guids
@@ -120,6 +121,11 @@ def tables_for(
     return OpensmTables({**files, **memory, **lanes}, {**settings, **more}), lids
 
 
+def _highest_lid(lids: Lids) -> int:
+    """Return the highest LID of all ports."""
+    return int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0))
+
+
 def _as_tables(routes: Routes) -> TableRoutes:
     if isinstance(routes, TableRoutes):
         return routes
@@ -198,8 +204,9 @@ def export(
         change, beside = _change(fabric, table, before, lids)
     steps = [name for name in STEPS if name in beside] if LFTS in tables.files else []
     commands = _commands(
-        fabric, tables, install_path, target.absolute(), names, sources, steps, bool(beside)
-    )
+        fabric, tables, install_path, target.absolute(), names, sources, steps, bool(beside),
+        _highest_lid(lids),
+    )  # fmt: skip
     texts = {
         **tables.files,
         CONFIG: config,
@@ -338,13 +345,14 @@ def _commands(
     sources: Sequence[str],
     steps: Sequence[str],
     known: bool,
+    highest: int,
 ) -> str:
     """Return the commands to run on this machine and on the machine of OpenSM.
 
     `place`, `here`: path of the folder on the machine of OpenSM, and on this machine. `names`:
     names of the settings of opensm.conf that the export replaces. `sources`: fabric argument of
     `weft` on this machine, and on the machine of OpenSM. `steps`: files of tables to load before.
-    `known`: whether the folder has the present tables.
+    `known`: whether the folder has the present tables. `highest`: the highest LID.
     """
     engine = tables.settings["routing_engine"]
     # Lane settings of the export replace all lane settings, including those for adapters only.
@@ -356,42 +364,50 @@ def _commands(
 # The tables must be those of the export: this must print nothing.
 {columns} "$NEW/{LFTS}" >"$OLD/wanted"
 {dumped} | diff "$OLD/wanted" -"""
-    start = "systemctl start opensm"
-    first, backwards = start, ""
+    start, moves, backwards = "systemctl start opensm", "", ""
     if steps:
-        each = "\n".join(f'load "$NEW/{name}"' for name in (*steps[1:], "weft.lfts.last"))
-        first = f"""# Mixtures of the present and the new entries are not safe: load others between.
+        moves = f"""
+# Load other tables by a SIGHUP, and wait for the end of the sweep.
 load() {{
   cp "$1" "$NEW/{LFTS}"
   seen=$(grep -c 'SUBNET UP' "$LOG")
-  systemctl kill -s HUP opensm
+  pkill -HUP -x opensm
   until [ "$(grep -c 'SUBNET UP' "$LOG")" -gt "$seen" ]; do sleep 1; done
-}}
-cp "$NEW/{LFTS}" "$OLD/{LFTS}"
-cp "$NEW/{steps[0]}" "$NEW/{LFTS}"
-{start}
-until grep -q 'SUBNET UP' "$LOG"; do sleep 1; done
-{each.replace('"$NEW/weft.lfts.last"', f'"$OLD/{LFTS}"')}"""
-        loads = "\n".join(f'load "$NEW/{name}"' for name in reversed(steps))
-        backwards = f'\n{loads}\ncp "$OLD/{LFTS}" "$NEW/{LFTS}"'
+}}"""
+        first, *more = [f'"$NEW/{name}"' for name in steps]
+        start = "\n".join([
+            "# Mixtures of the present and the new entries are not safe: load others between.",
+            f'cp "$NEW/{LFTS}" "$OLD/{LFTS}"',
+            f'cp {first} "$NEW/{LFTS}"',
+            start,
+            "until grep -q 'SUBNET UP' \"$LOG\"; do sleep 1; done",
+            *(f"load {name}" for name in (*more, f'"$OLD/{LFTS}"')),
+        ])  # fmt: skip
+        loads = "".join(f"\nload {name}" for name in (*reversed(more), first))
+        backwards = f'{loads}\ncp "$OLD/{LFTS}" "$NEW/{LFTS}"'
+    left_out = ""
+    if highest % DUMP_BLOCK == 0:
+        left_out = f"""
+#    dump_fts leaves out the entries of LID {highest}: load a dump of OpenSM instead."""
     policy = f' "$NEW/{POLICY}"' if POLICY in tables.files else ""
     return f"""\
 # 1. Test it on this machine, without hardware. It must end with status 0.
 weft opensm live {quote(sources[0])} --tables {quote(str(here))} -- ibnetdiscover
 
-# 2. On the machine of the master OpenSM (shown by sminfo), in one shell from here on. Adapt these
-#    paths; Debian's unit writes the log to /var/log/opensm.PORTGUID.log. Stop if a command fails.
+# 2. On the machine of the master OpenSM (shown by sminfo), in one shell from here on; in another
+#    one, repeat this step. Adapt these paths; Debian's unit writes the log to
+#    /var/log/opensm.PORTGUID.log. Stop if a command fails.
 NEW={quote(str(place))} OLD={quote(f"{place}.before")}
 CONF=/etc/opensm/opensm.conf CACHE={CACHE}
-LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(sources[1])}
+LOG=/var/log/opensm.log DUMPS=/var/log FABRIC={quote(sources[1])}{moves}
 
 # 3. Save the present state, including the tables of the switches.
 mkdir "$OLD"
 for file in "$CONF" "$CACHE/{GUID2LID}"; do [ ! -e "$file" ] || cp -p "$file" "$OLD/"; done
 dump_fts >"$OLD/tables"
 grep 'tables configured' "$LOG" | tail -1 >"$OLD/engine"
-# Check: the first command must print the number of switches, {fabric.num_switches}. The second
-# prints the ports whose LIDs will change, which breaks their connections; it should print nothing.
+# Check: the first command must print {fabric.num_switches}, the number of switches. The second prints
+# the ports whose LIDs will change, which breaks their connections; it should print nothing.
 grep -c '^Unicast' "$OLD/tables"
 if [ -e "$OLD/{GUID2LID}" ]; then grep -vxFf "$OLD/{GUID2LID}" "$NEW/{GUID2LID}" || true; fi
 
@@ -401,7 +417,7 @@ cp "$NEW/{GUID2LID}" "$CACHE/{GUID2LID}"
 if [ -e "$CONF" ]; then sed -Ei -e '/^({replaced})[[:space:]]/d' -e '$a\\' "$CONF"; fi
 cat "$NEW/{CONFIG}" >>"$CONF"
 mv "$LOG" "$OLD/log"
-{first}
+{start}
 
 # 5. Check, after SUBNET UP in the log. OpenSM falls back to another engine without an error: the
 #    first command must print a line. The second prints errors; compare them with those before the
@@ -430,8 +446,7 @@ dump_fts >"$OLD/again"
 
 # 7. Only if that engine now computes other tables: to go on to the tables of step 3 as they were.
 #    The engine file loads them, but it keeps no service levels, which lash, dfsssp, torus-2QoS and
-#    nue need, and does not route again after a failure. (If the highest LID is a multiple of 64,
-#    dump_fts has left it out; then load a dump of OpenSM.)
+#    nue need, and does not route again after a failure.{left_out}
 systemctl stop opensm
 touch "$CONF"
 sed -Ei -e '/^(routing_engine|lfts_file)[[:space:]]/d' -e '$a\\' "$CONF"
@@ -535,7 +550,7 @@ def _summary(
         "lanes": validation.lanes,
         "valid": validation.ok_where_connected,
         "findings": validation.findings(),
-        "largest_lid": int((lids.base + (1 << lids.lmc.astype(np.int64)) - 1).max(initial=0)),
+        "largest_lid": _highest_lid(lids),
     }
     if change is not None:
         content["change"] = change.facts()
