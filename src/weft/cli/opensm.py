@@ -27,7 +27,9 @@ from weft.cli.option_types import (
     File,
     Folder,
     Host,
-    Pair,
+    KeptFolder,
+    OsmSettings,
+    SmHost,
     Whole,
 )
 from weft.cli.rehearse import rehearse_command
@@ -41,13 +43,6 @@ from weft.sim.keys.tables import installed_tables
 from weft.subnet.export import check_lids, check_target, export
 from weft.subnet.live.processes import check_limit
 from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
-
-SmHost = Annotated[Host, SERVICE(help="Host that OpenSM runs on: name or GUID.")]
-OsmSettings = Annotated[
-    tuple[Pair, ...],
-    SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
-]
-KeptFolder = Annotated[Folder, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")]
 
 
 def export_command(

@@ -74,3 +74,10 @@ Rate = Annotated[str, Parameter(metavar="RATE")]
 Routing = Annotated[str, Parameter(metavar="ROUTING")]
 Word = Annotated[str, Parameter(metavar="WORD")]
 Workload = Annotated[str, Parameter(metavar="WORKLOAD")]
+# Options of all commands that run OpenSM.
+SmHost = Annotated[Host, SERVICE(help="Host that OpenSM runs on: name or GUID.")]
+OsmSettings = Annotated[
+    tuple[Pair, ...],
+    SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
+]
+KeptFolder = Annotated[Folder, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")]

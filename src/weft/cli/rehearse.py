@@ -18,7 +18,6 @@ from weft.cli.common import (
     console,
     opensm_settings,
 )
-from weft.cli.opensm import KeptFolder, OsmSettings, SmHost
 from weft.cli.option_types import (
     FIRST,
     OUTPUT,
@@ -26,7 +25,10 @@ from weft.cli.option_types import (
     SERVICE,
     Engine,
     File,
+    KeptFolder,
     Name,
+    OsmSettings,
+    SmHost,
     Whole,
 )
 from weft.cli.output import emit

@@ -380,7 +380,7 @@ load() {{
             f'cp "$NEW/{LFTS}" "$OLD/{LFTS}"',
             f'cp {first} "$NEW/{LFTS}"',
             start,
-            "until grep -q 'SUBNET UP' \"$LOG\"; do sleep 1; done",
+            "until grep -qs 'SUBNET UP' \"$LOG\"; do sleep 1; done",
             *(f"load {name}" for name in (*more, f'"$OLD/{LFTS}"')),
         ])  # fmt: skip
         loads = "".join(f"\nload {name}" for name in (*reversed(more), first))
@@ -406,8 +406,8 @@ mkdir "$OLD"
 for file in "$CONF" "$CACHE/{GUID2LID}"; do [ ! -e "$file" ] || cp -p "$file" "$OLD/"; done
 dump_fts >"$OLD/tables"
 grep 'tables configured' "$LOG" | tail -1 >"$OLD/engine"
-# Check: the first command must print {fabric.num_switches}, the number of switches. The second prints
-# the ports whose LIDs will change, which breaks their connections; it should print nothing.
+# Check: the first command must print {fabric.num_switches}, the number of switches. The second
+# prints the ports whose LIDs will change, which breaks their connections; it should print nothing.
 grep -c '^Unicast' "$OLD/tables"
 if [ -e "$OLD/{GUID2LID}" ]; then grep -vxFf "$OLD/{GUID2LID}" "$NEW/{GUID2LID}" || true; fi
 

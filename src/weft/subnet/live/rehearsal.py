@@ -39,7 +39,7 @@ from weft.subnet.live.verify import differences, lids_of
 
 #: Parts that fail at random: a cable between switches, or a switch.
 RANDOM, RANDOM_SWITCH = "random", "random-switch"
-COLUMNS = {
+MOMENT_COLUMNS = {
     "moment": Column(pl.String, "", "what has just ended"),
     "took_s": Column(pl.Float64, "s", "time that it took, OpenSM's sweep included"),
     "changed_entries": Column(pl.Int64, "", "entries of the switches that it changed"),
@@ -91,7 +91,7 @@ class HeldTables:
         return self.validation.deadlock
 
     def row(self) -> tuple[Any, ...]:
-        """Return the values of `COLUMNS`."""
+        """Return the values of `MOMENT_COLUMNS`."""
         between = None
         if self.changed_entries:
             between = "loss" if self.lost_between else "safe"
@@ -119,8 +119,8 @@ class Rehearsal:
     notes: tuple[str, ...]
 
     def table(self) -> pl.DataFrame:
-        """Return a row for each moment; see `COLUMNS`."""
-        return frame_of_rows(COLUMNS, [moment.row() for moment in self.moments])
+        """Return a row for each moment; see `MOMENT_COLUMNS`."""
+        return frame_of_rows(MOMENT_COLUMNS, [moment.row() for moment in self.moments])
 
     @cached_property
     def worst(self) -> HeldTables:

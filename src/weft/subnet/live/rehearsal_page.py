@@ -7,7 +7,7 @@ from weft.report.comparison_data import EngineVerdict, Page, PageSection, Patter
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.loads import relative_loads
-from weft.subnet.live.rehearsal import COLUMNS, Rehearsal
+from weft.subnet.live.rehearsal import MOMENT_COLUMNS, Rehearsal
 
 _PATTERN = "all-to-all"
 
@@ -15,7 +15,9 @@ _PATTERN = "all-to-all"
 def rehearsal_page(rehearsal: Rehearsal) -> Page:
     """Return the data of the page of a rehearsal."""
     verdict, *lines = rehearsal.text()
-    units = {name: f" ({column.unit})" if column.unit else "" for name, column in COLUMNS.items()}
+    units = {
+        name: f" ({column.unit})" if column.unit else "" for name, column in MOMENT_COLUMNS.items()
+    }
     moments = tuple(
         {
             f"{name.replace('_', ' ').removesuffix(' s')}{units[name]}": "" if value is None
