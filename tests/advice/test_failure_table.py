@@ -11,8 +11,8 @@ from tests.random_fabrics import random_fabric
 
 from weft import UnroutedWarning, analyse, compare, fabric, route, validate
 from weft.advice.comparison import EngineOutcome
+from weft.advice.watch.traffic import PairTraffic
 from weft.advice.what_if.failures import Failure, each_cable, each_switch, failure_table
-from weft.advice.what_if.figures import Demand
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.reroute import opensm_reroute
@@ -84,7 +84,7 @@ def test_demand_is_that_of_the_static_level(reroute: str) -> None:
     base = fabric("xgft:3;2,3,3;1,2,2").with_faults(cables=4, seed=3)
     random = np.random.default_rng(0)
     flows = random.choice(base.num_hosts, size=(2, 40)).astype(np.int32)
-    demand = Demand(flows[0], flows[1], random.choice([10.0, 25.0, 40.0], size=40))
+    demand = PairTraffic(flows[0], flows[1], random.choice([10.0, 25.0, 40.0], size=40))
     routes = route(base, "minhop:balance=opensm")
     failures = [*each_switch(base), *each_cable(base)[:9]]
     table = failure_table(
@@ -141,6 +141,6 @@ def test_wrong_input_is_refused() -> None:
 
 def test_a_demand_of_hosts_that_do_not_exist_is_refused() -> None:
     base = fabric("leaf-spine:2;1;2")
-    wrong = Demand(np.array([0]), np.array([9]), np.array([1.0]))
+    wrong = PairTraffic(np.array([0]), np.array([9]), np.array([1.0]))
     with pytest.raises(InputError, match="destinations"):
         failure_table(base, each_switch(base), "updn", demand=wrong)

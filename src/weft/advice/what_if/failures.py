@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from weft.advice.what_if.figures import (
-    Demand,
-    Ports,
-    Remains,
-    Tally,
-    Traffic,
-    fast,
-    figures,
-    table_figures,
-)
-from weft.advice.what_if.sweep import Sweep
+from weft.advice.watch.traffic import PairTraffic
+from weft.advice.what_if.figures import FailureTraffic, Remains, Whole, fast, figures
+from weft.advice.what_if.sweep import NextSweep
 from weft.core.arguments import finite_numbers
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric, LinkKind, check_fabric
 from weft.routing import engine, route
-from weft.routing.opensm.lids import known_lids
 from weft.routing.opensm.ports import refuse_forwarding_hosts
 from weft.routing.reroute import opensm_reroute
 from weft.routing.routes import Routes, TableRoutes
@@ -126,7 +117,7 @@ def failure_table(
     reroute: str = "",
     samples: int = 100,
     seed: int = 0,
-    demand: Demand | None = None,
+    demand: PairTraffic | None = None,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pl.DataFrame:
@@ -189,10 +180,10 @@ def failure_table(
         engine.bind(*engine.parse(reroute))
         refuse_forwarding_hosts(fabric)
     if demand is not None:
-        ends = fabric.host_numbers(demand.sources, "sources").astype(np.int32)
+        ends = fabric.host_numbers(demand.sources, "sources")
         others = fabric.host_numbers(demand.destinations, "destinations", count=len(ends))
         rates = finite_numbers(demand.gbps, "rates of the demand", shape=ends.shape)
-        demand = Demand(ends, others.astype(np.int32), rates)
+        demand = PairTraffic(ends, others, rates)
     known = _Known(fabric, routes, reroute, samples, seed, demand)
     tasks = [tuple(failures[at : at + _AT_ONCE]) for at in range(0, len(failures), _AT_ONCE)]
     results, complete = run_all(_judge, known, tasks, processes or cores(), progress)
@@ -215,47 +206,34 @@ class _Known:
     reroute: str
     samples: int
     seed: int
-    demand: Demand | None
+    demand: PairTraffic | None
 
     @cached_property
-    def traffic(self) -> Traffic:
+    def traffic(self) -> FailureTraffic:
         """The traffic by which failures are judged."""
-        return Traffic.of(self.fabric, self.samples, self.seed, self.demand)
-
-    @cached_property
-    def with_lids(self) -> Fabric:
-        """The fabric before, with the LIDs that OpenSM assigns if it has none."""
-        lids = known_lids(self.fabric, getattr(self.routes, "lmc", 0))
-        return replace(self.fabric, lid=lids.base, lmc=lids.lmc)
+        return FailureTraffic.of(self.fabric, self.samples, self.seed, self.demand)
 
     def routes_on(self, failed: Fabric) -> Routes:
         """Return the routes after a failure."""
         if isinstance(self.routes, str):
             return route(failed, self.routes)
         if self.reroute:
-            return opensm_reroute(self.with_lids, self.routes, failed, self.reroute)
+            return opensm_reroute(self.fabric, self.routes, failed, self.reroute)
         return self.routes.on(self.fabric, failed)
 
     @cached_property
-    def sweep(self) -> Sweep | None:
+    def sweep(self) -> NextSweep | None:
         """The next sweep if nothing fails; None if no other can be computed from it."""
         if not (self.reroute and isinstance(self.routes, TableRoutes) and fast(self.routes)):
             return None
-        return Sweep.of(self.fabric, self.routes, self.reroute)
-
-    def figures(self, remains: Remains, after: Ports) -> dict[str, Any]:
-        """Return the figures of tables that have the numbers of the fabric before."""
-        assert isinstance(self.routes, TableRoutes)
-        before, tally = self.whole
-        tally = tally.after(before, remains, self.routes.table, after)
-        return table_figures(remains, after, tally, self.traffic)
+        return NextSweep.of(self.fabric, self.routes, self.reroute)
 
     @cached_property
-    def whole(self) -> tuple[Remains, Tally]:
-        """The fabric before, and the tally of the present tables."""
-        assert isinstance(self.routes, TableRoutes)
-        remains = Remains(self.fabric)
-        return remains, Tally.of(remains, self.routes.table)
+    def whole(self) -> Whole | None:
+        """The present tables on the fabric before; None if there are none for `Whole`."""
+        if not (isinstance(self.routes, TableRoutes) and fast(self.routes)):
+            return None
+        return Whole(Remains(self.fabric), self.routes.table, self.traffic)
 
 
 def _judge(
@@ -281,23 +259,22 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
         "hosts_cut": int(cut.sum()),
         **dict.fromkeys(_FIGURES),
     }
-    numbered = isinstance(routes, TableRoutes) and fast(routes)
-    if isinstance(routes, TableRoutes) and numbered and not known.reroute:
-        return row | known.figures(remains, routes.table) | {"routed_by": routes.engine}
-    failed = failure.of(fabric)
+    whole = known.whole
+    if whole and isinstance(routes, TableRoutes) and not known.reroute:
+        return row | whole.figures_after(remains, routes.table) | {"routed_by": routes.engine}
     try:
-        if known.sweep and failed.num_destinations == fabric.num_destinations:
-            swept = known.sweep.after(remains, failed)
+        if whole and known.sweep and not failure.switches:
+            swept = known.sweep.after(remains)
             if swept is not None:
                 name = engine.parse(known.reroute)[0].name
-                return row | known.figures(remains, swept) | {"routed_by": name}
+                return row | whole.figures_after(remains, swept) | {"routed_by": name}
+        failed = failure.of(fabric)
         after = known.routes_on(failed)
     except (InputError, NotApplicable) as reason:  # such as a list that names a failed switch
         return row | {"refusal": str(reason)}
     row["routed_by"] = after.engine
     if not (isinstance(after, TableRoutes) and fast(after)):
         return row | figures(failed, after, known.traffic)
-    if numbered and failed.num_destinations == fabric.num_destinations:
-        return row | known.figures(remains, after.table)
-    remains = Remains(failed)
-    return row | table_figures(remains, after.table, Tally.of(remains, after.table), known.traffic)
+    if whole and failed.num_destinations == fabric.num_destinations:
+        return row | whole.figures_after(remains, after.table)
+    return row | Whole(Remains(failed), after.table, known.traffic).figures()

@@ -10,12 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from weft.advice.watch.traffic import PairTraffic
 from weft.core.arguments import need_memory
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
 from weft.kernels.routes.dependencies import WaitGraph
 from weft.kernels.routes.effective_bisection import draw_bisections
-from weft.kernels.routes.tally import Senders, add_paths, table_shares, tally_tables
+from weft.kernels.routes.tally import (
+    Senders,
+    Shares,
+    add_paths,
+    changed_means,
+    list_paths,
+    table_shares,
+    tally_tables,
+)
 from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.deadlock import cycles
 from weft.routing.validation.validate import validate
@@ -33,18 +42,7 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
-    """Flows between hosts at given rates."""
-
-    #: int32 [flows]: sending and receiving hosts.
-    sources: NDArray[np.int32]
-    destinations: NDArray[np.int32]
-    #: float64 [flows].
-    gbps: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Traffic:
+class FailureTraffic:
     """The traffic by which failures are judged: all pairs of machines, and random bisections.
 
     Hosts keep their numbers when parts of a fabric fail, so that it is the same for all failures.
@@ -59,13 +57,17 @@ class Traffic:
     order: list[NDArray[np.int32]]
     seed: int
     #: Further traffic, such as that of the jobs that run.
-    demand: Demand | None = None
+    demand: PairTraffic | None = None
 
     @classmethod
-    def of(cls, fabric: Fabric, samples: int, seed: int, demand: Demand | None = None) -> Traffic:
+    def of(
+        cls, fabric: Fabric, samples: int, seed: int, demand: PairTraffic | None = None
+    ) -> FailureTraffic:
         """Return the traffic between the hosts of a fabric."""
         flows = fabric.num_hosts // 2
-        need_memory(16 * samples * flows, f"the flows of {samples:,} bisections", "ask for fewer")
+        # Per process: ends, share and path of each flow, and the load of each edge.
+        size = samples * (64 * flows + 4 * len(fabric.graph.edge_row))
+        need_memory(size, f"the flows of {samples:,} bisections", "ask for fewer")
         sources, destinations = np.empty((2, samples, flows), dtype=np.int32)
         states = np.empty((samples, flows), dtype=np.uint64)
         hosts = np.arange(fabric.num_hosts, dtype=np.int32)
@@ -129,13 +131,19 @@ class Remains:
         return first
 
     @cached_property
+    def labels(self) -> NDArray[np.int32]:
+        """Connected part of each row, int32 [rows]."""
+        found: NDArray[np.int32] = connected_components(
+            self.fabric.graph.matrix(self.edges), directed=False
+        )[1]
+        return found
+
+    @cached_property
     def part(self) -> NDArray[np.int64]:
         """Connected part of each host, -1 for one without a cable to a row, int64 [hosts]."""
-        graph = self.fabric.graph
-        part = connected_components(graph.matrix(self.edges), directed=False)[1]
-        row = np.append(graph.destination_row, -1)[self.host_endpoint]
-        label: NDArray[np.int64] = np.append(part, -1)[row].astype(np.int64)
-        return label
+        row = np.append(self.fabric.graph.destination_row, -1)[self.host_endpoint]
+        part: NDArray[np.int64] = np.append(self.labels, -1)[row].astype(np.int64)
+        return part
 
     @property
     def cut(self) -> NDArray[np.bool_]:
@@ -168,6 +176,11 @@ class Remains:
         return parts(Senders(rows.astype(np.int32), alone, hosts.astype(np.int64)))
 
     @cached_property
+    def connected(self) -> bool:
+        """Whether all rows are connected."""
+        return not self.labels.any()
+
+    @cached_property
     def host_rate_gbps(self) -> float:
         """`Fabric.host_rate_gbps` of what is left."""
         fabric = self.fabric
@@ -180,6 +193,14 @@ class Remains:
             nodes[np.concatenate((2 * self.cables, 2 * self.cables + 1))] = True
             rates = fabric.link_rate_gbps[~nodes]
         return float(rates.max(initial=0.0)) or 1.0
+
+    @cached_property
+    def costs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Injection rate over the rate of each endpoint's cable (0: none), and of each edge."""
+        fabric = self.fabric
+        cost = self.host_rate_gbps / fabric.link_rate_gbps
+        links = fabric.graph.destination_link[: fabric.num_host_endpoints]
+        return np.where(links >= 0, cost[links], 0.0), cost[fabric.graph.edge_link]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,24 +223,15 @@ class Tally:
         delivered = _add(remains, table, lids, 1, loads, waits)
         return cls(loads, waits, delivered)
 
-    def after(self, before: Remains, remains: Remains, old: Ports, new: Ports) -> Tally:
-        """Return the tally of tables `new` on what is left; this one is that of `old` before.
+    def after(self, before: Whole, after: Whole, moved: NDArray[np.bool_]) -> Tally:
+        """Return the tally of `after`; this one is that of `before`.
 
-        Only the LIDs with another path are followed again.
+        Only the LIDs in `moved`, bool [endpoints], are followed again.
         """
-        if not np.array_equal(before.endpoints, remains.endpoints):
-            return Tally.of(remains, new)
-        graph = remains.fabric.graph
-        lost = np.flatnonzero(before.edges & ~remains.edges)
-        moved = (old[:, graph.edge_tail[lost]] == graph.edge_port[lost]).any(axis=1)
-        if new is not old:
-            moved |= (new != old).any(axis=1)
-        lids = np.flatnonzero(moved[: len(before.endpoints)] & before.endpoints).astype(np.int32)
-        if 2 * len(lids) > np.count_nonzero(before.endpoints):
-            return Tally.of(remains, new)
+        lids = np.flatnonzero(moved).astype(np.int32)
         loads, waits = self.loads.copy(), self.waits.copy()
-        less = _add(before, old, lids, -1, loads, waits)
-        more = _add(remains, new, lids, 1, loads, waits)
+        less = _add(before.remains, before.table, lids, -1, loads, waits)
+        more = _add(after.remains, after.table, lids, 1, loads, waits)
         return Tally(loads, waits, self.delivered - less + more)
 
     def credit_loops(self, fabric: Fabric) -> int:
@@ -248,50 +260,112 @@ def _add(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """Tables on what is left of a fabric; see `fast`. Those after a failure share its results."""
+
+    remains: Remains
+    table: Ports
+    traffic: FailureTraffic
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What all hosts send to all others."""
+        return Tally.of(self.remains, self.table)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The flows of the bisections, without their paths."""
+        sources, destinations = self._ends
+        samples, edges = len(sources), len(self.remains.edges)
+        loads = np.empty((samples, edges), dtype=np.int32)
+        shares = np.empty(sources.shape)
+        for at, order in enumerate(self.traffic.order):
+            part = slice(at * _AT_ONCE, (at + 1) * _AT_ONCE)
+            table_shares(
+                *self._tables, sources[part], destinations[part], order, *self.remains.costs,
+                loads[part].reshape(-1), shares[part],
+            )  # fmt: skip
+        none = np.zeros(0, dtype=np.int32)
+        return Shares(loads.reshape(-1), shares.reshape(-1), none, none)
+
+    @cached_property
+    def known(self) -> Any:
+        """The parts of `Shares`, with all paths."""
+        loads, shares, *_ = self.shares
+        first = np.empty(len(shares) + 1, dtype=np.int32)
+        edges = np.empty(int(loads.sum()), dtype=np.int32)
+        known = parts(Shares(loads, shares, first, edges))
+        list_paths(*self._tables, *self._ends, known)
+        return known
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures, as `figures` does."""
+        # One share after the other is added, as `mean_shares` does.
+        shares = self.shares.shares.reshape(self.traffic.sources.shape)
+        means = np.cumsum(shares, axis=1)[:, -1] / shares.shape[1]
+        return self._figures(self.tally, means)
+
+    def figures_after(self, remains: Remains, table: Ports) -> dict[str, Any]:
+        """Return the figures of other tables, of the same numbering, on less of the fabric.
+
+        Only the LIDs with another path are followed again.
+        """
+        before, after = self.remains, Whole(remains, table, self.traffic)
+        if not np.array_equal(before.endpoints, remains.endpoints):
+            return after.figures()
+        graph = remains.fabric.graph
+        lost = np.flatnonzero(before.edges & ~remains.edges)
+        moved = (self.table[:, graph.edge_tail[lost]] == graph.edge_port[lost]).any(axis=1)
+        if table is not self.table:
+            moved |= (table != self.table).any(axis=1)
+        moved = moved[: len(before.endpoints)] & before.endpoints
+        if (
+            2 * moved.sum() > before.endpoints.sum()
+            or remains.host_rate_gbps != before.host_rate_gbps
+        ):
+            return after.figures()
+        means = np.empty(len(self.traffic.sources))
+        if len(means):
+            changed_means(*after._tables, *after._ends, moved, self.known, *remains.costs, means)
+        return after._figures(self.tally.after(self, after, moved), means)
+
+    @property
+    def _tables(self) -> tuple[Ports, Any, NDArray[np.int32]]:
+        return self.table, self.remains.fabric.graph.parts, self.remains.slot_edge
+
+    @cached_property
+    def _ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """First endpoints of the hosts of each flow, int32 [samples, flows]."""
+        endpoint = self.remains.host_endpoint
+        return endpoint[self.traffic.sources], endpoint[self.traffic.destinations]
+
+    def _figures(self, tally: Tally, means: NDArray[np.float64]) -> dict[str, Any]:
+        remains, fabric = self.remains, self.remains.fabric
+        endpoint, demand, lost = remains.host_endpoint, self.traffic.demand, 0.0
+        inside, asked = np.zeros((2, len(tally.loads)))
+        local = [endpoint[hosts] for hosts in self.traffic.inside]
+        add_paths(*self._tables, *local, np.ones(len(local[0])), inside)
+        load = ((tally.loads - inside) * remains.costs[1])[remains.edges]
+        if demand is not None:
+            flows = endpoint[demand.sources], endpoint[demand.destinations], demand.gbps
+            lost = add_paths(*self._tables, *flows, asked)
+        return {
+            "unrouted": fabric.num_hosts * (fabric.num_hosts - 1) - tally.delivered,
+            "deadlock": tally.credit_loops(fabric),
+            "max_load": float(load.max()) if len(load) else None,
+            "p99_load": float(np.percentile(load, 99)) if len(load) else None,
+            "ebb": float(means.mean()) if len(means) else None,
+            **_of_demand(fabric, demand, asked, lost),
+        }
+
+
 def fast(routes: Routes) -> bool:
-    """Whether `table_figures` applies: tables with one LID for each port, on one lane."""
+    """Whether `Whole` applies: tables with one LID for each port, on one lane."""
     return isinstance(routes, TableRoutes) and routes.lmc == 0 and routes.num_vls == 1
 
 
-def table_figures(remains: Remains, table: Ports, tally: Tally, traffic: Traffic) -> dict[str, Any]:
-    """Return the figures of tables on what is left of a fabric, as `figures` does; see `fast`."""
-    fabric, graph, endpoint = remains.fabric, remains.fabric.graph, remains.host_endpoint
-    arguments = table, graph.parts, remains.slot_edge
-    inside, asked = np.zeros((2, len(tally.loads)))
-    local = [endpoint[hosts] for hosts in traffic.inside]
-    add_paths(*arguments, *local, np.ones(len(local[0])), inside)
-    cost = remains.host_rate_gbps / fabric.link_rate_gbps
-    load = ((tally.loads - inside) * cost[graph.edge_link])[remains.edges]
-    links = graph.destination_link[: fabric.num_host_endpoints]
-    host_cost = np.where(links >= 0, cost[links], 0.0)
-    means = np.empty(len(traffic.sources))
-    for first in range(0, len(means), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        sources, destinations = traffic.sources[part], traffic.destinations[part]
-        loads = np.empty(len(sources) * len(graph.edge_row), dtype=np.int32)
-        shares = np.empty(sources.shape)
-        table_shares(
-            *arguments, endpoint[sources], endpoint[destinations],
-            traffic.order[first // _AT_ONCE], host_cost,
-            cost[graph.edge_link], loads, shares,
-        )  # fmt: skip
-        # One share after the other is added, as `mean_shares` does.
-        means[part] = np.cumsum(shares, axis=1)[:, -1] / sources.shape[1]
-    demand, lost = traffic.demand, 0.0
-    if demand is not None:
-        flows = endpoint[demand.sources], endpoint[demand.destinations], demand.gbps
-        lost = add_paths(*arguments, *flows, asked)
-    return {
-        "unrouted": fabric.num_hosts * (fabric.num_hosts - 1) - tally.delivered,
-        "deadlock": tally.credit_loops(fabric),
-        "max_load": float(load.max()) if len(load) else None,
-        "p99_load": float(np.percentile(load, 99)) if len(load) else None,
-        "ebb": float(means.mean()) if len(means) else None,
-        **_of_demand(fabric, demand, asked, lost),
-    }
-
-
-def figures(fabric: Fabric, routes: Routes, traffic: Traffic) -> dict[str, Any]:
+def figures(fabric: Fabric, routes: Routes, traffic: FailureTraffic) -> dict[str, Any]:
     """Return the figures of any routes of a fabric, as `weft.advice.compare.compare` does."""
     checked = validate(fabric, routes)
     flows = loads_between_machines(fabric, routes).per_link
@@ -315,7 +389,7 @@ def figures(fabric: Fabric, routes: Routes, traffic: Traffic) -> dict[str, Any]:
 
 
 def _of_demand(
-    fabric: Fabric, demand: Demand | None, asked: NDArray[np.float64], lost: float | None
+    fabric: Fabric, demand: PairTraffic | None, asked: NDArray[np.float64], lost: float | None
 ) -> dict[str, float | None]:
     """Return the figures of a demand from its loads in Gb/s, float64 [edges]."""
     if demand is None:

@@ -23,7 +23,7 @@ from weft.routing.routes import TableRoutes
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class NextSweep:
     """A sweep of OpenSM that keeps all entries for endpoints, and what it found on the way."""
 
     fabric: Fabric
@@ -33,7 +33,7 @@ class Sweep:
     known: tuple[Any, ...]
 
     @classmethod
-    def of(cls, fabric: Fabric, routes: TableRoutes, spec: str) -> Sweep | None:
+    def of(cls, fabric: Fabric, routes: TableRoutes, spec: str) -> NextSweep | None:
         """Return the sweep; None if it would change entries, or is not of a kind that is known."""
         name, connected = engine.parse(spec)[0].name, fabric.graph.components.max(initial=0) == 0
         if name not in ("minhop", "updn", "dnup") or routes.lmc or not connected:
@@ -53,16 +53,19 @@ class Sweep:
             return None
         return cls(fabric, table, spec, (most, *fixed, False, hops, counts))
 
-    def after(self, remains: Remains, failed: Fabric) -> Ports | None:
+    def after(self, remains: Remains) -> Ports | None:
         """Return the tables after cables between rows failed; None if all would change.
 
-        Entries for switches are those of before. `failed` is what remains, as a fabric.
+        Entries for switches are those of before.
         """
-        if failed.graph.components.max(initial=0):
+        graph, left = self.fabric.graph, np.zeros(0, dtype=np.uint8)
+        if not remains.connected:
             return None
-        graph, left = self.fabric.graph, _steps(failed, self.engine)
-        if left is None:
-            return None
+        if engine.parse(self.engine)[0].name != "minhop":
+            steps = _steps(self.fabric.without(cables=remains.cables.tolist()), self.engine)
+            if steps is None:
+                return None
+            left = steps
         step, table = np.zeros(0, dtype=np.uint8), self.table.copy()
         arrays = {name: getattr(graph, name) for name in Graph._fields}
         if len(left):

@@ -99,6 +99,17 @@ def tally_tables(
     return delivered
 
 
+class Shares(NamedTuple):
+    """Flows of bisections by present tables, from which those of few changes are computed."""
+
+    #: int32 [samples * edges], float64 [samples * flows]: flows on each edge, and their shares.
+    loads: Any
+    shares: Any
+    #: int32 [samples * flows + 1], int32: edges of the path of flow f are [first[f], first[f + 1]).
+    first: Any
+    edges: Any
+
+
 @njit(cache=True)
 def table_shares(
     table, graph, slot_edge, sources, destinations, order, host_cost, edge_cost, loads, shares
@@ -113,7 +124,7 @@ def table_shares(
     - `host_cost`, float64 [endpoints]: injection rate over the rate of the endpoint's cable; 0 for
       an endpoint that forwards.
     - `edge_cost`, float64 [edges]: injection rate over the rate of the edge.
-    - `loads`, int32 [samples * edges]: work space, filled with the flows on each edge.
+    - `loads`, int32 [samples * edges]: filled with the flows on each edge.
     - `shares`, float64 [samples, flows]: filled with the shares, 0 for flows that do not arrive.
     """
     loads[:] = 0
@@ -130,14 +141,86 @@ def table_shares(
         sample, f = k // flows, k % flows
         if shares[sample, f] > 0:
             source, target = sources[sample, f], destinations[sample, f]
-            worst = max(host_cost[source], host_cost[target])
-            row, goal = graph.destination_row[source], graph.destination_row[target]
-            line = table[target]
-            while row != goal:
-                edge = slot_edge[graph.row_base[row] + line[row]]
-                worst = max(worst, loads[sample * edges + edge] * edge_cost[edge])
+            shares[sample, f] = _share(
+                table[target], graph, slot_edge, source, target, host_cost, edge_cost, loads,
+                sample * edges,
+            )  # fmt: skip
+
+
+@njit(cache=True)
+def list_paths(table, graph, slot_edge, sources, destinations, known):
+    """Fill `first` and `edges` of `Shares`, given `shares`; arguments as in `table_shares`."""
+    count, flows = 0, sources.shape[1]
+    for k in range(len(known.shares)):
+        sample, f = k // flows, k % flows
+        known.first[k] = count
+        if known.shares[k] > 0:
+            source, target = sources[sample, f], destinations[sample, f]
+            row = graph.destination_row[source]
+            while row != graph.destination_row[target]:
+                edge = slot_edge[graph.row_base[row] + table[target, row]]
+                known.edges[count] = edge
+                count += 1
                 row = graph.edge_row[edge]
-            shares[sample, f] = 1.0 / worst
+    known.first[len(known.shares)] = count
+
+
+@njit(cache=True)
+def changed_means(
+    table, graph, slot_edge, sources, destinations, moved, known, host_cost, edge_cost, means
+):
+    """Fill the mean share of each sample after a change of few paths.
+
+    - `moved`, bool [LIDs]: destinations to which a path may differ from the known one.
+    - `known`: parts of `Shares`, with the same costs.
+    - `means`, float64 [samples].
+    - Others as in `table_shares`.
+    """
+    count, flows = len(graph.edge_row), sources.shape[1]
+    loads = np.empty(count, dtype=np.int32)
+    differs = np.empty(count, dtype=np.bool_)
+    arrives = np.empty(flows, dtype=np.bool_)
+    for sample in range(len(sources)):
+        for e in range(count):
+            loads[e] = known.loads[sample * count + e]
+        for f in range(flows):
+            source, target = sources[sample, f], destinations[sample, f]
+            if source >= 0 and target >= 0 and moved[target]:
+                k = sample * flows + f
+                for at in range(known.first[k], known.first[k + 1]):
+                    loads[known.edges[at]] -= 1
+                arrives[f] = _add_path(table[target], graph, slot_edge, source, target, 1, loads, 0)
+        for e in range(count):
+            differs[e] = loads[e] != known.loads[sample * count + e]
+        total = 0.0
+        for f in range(flows):
+            source, target, k = sources[sample, f], destinations[sample, f], sample * flows + f
+            share = known.shares[k]
+            anew = False
+            if source >= 0 and target >= 0 and moved[target]:
+                share = 0.0
+                anew = arrives[f]
+            else:
+                for at in range(known.first[k], known.first[k + 1]):
+                    anew = anew or differs[known.edges[at]]
+            if anew:
+                share = _share(
+                    table[target], graph, slot_edge, source, target, host_cost, edge_cost, loads, 0
+                )
+            total += share
+        means[sample] = total / flows
+
+
+@njit(cache=True)
+def _share(line, graph, slot_edge, source, target, host_cost, edge_cost, loads, base):
+    """Return the share of a flow that arrives; `base` is the place of its sample in `loads`."""
+    worst = max(host_cost[source], host_cost[target])
+    row, goal = graph.destination_row[source], graph.destination_row[target]
+    while row != goal:
+        edge = slot_edge[graph.row_base[row] + line[row]]
+        worst = max(worst, loads[base + edge] * edge_cost[edge])
+        row = graph.edge_row[edge]
+    return 1.0 / worst
 
 
 @njit(cache=True)
