@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.routes.walk import consumes
 
 
@@ -177,33 +178,34 @@ def changed_means(
     - Others as in `table_shares`.
     """
     count, flows = len(graph.edge_row), sources.shape[1]
+    known_loads, shares, first, edges = known.loads, known.shares, known.first, known.edges
     loads = np.empty(count, dtype=np.int32)
     differs = np.empty(count, dtype=np.bool_)
-    arrives = np.empty(flows, dtype=np.bool_)
+    arrives = np.empty(flows, dtype=np.int8)
     for sample in range(len(sources)):
-        for e in range(count):
-            loads[e] = known.loads[sample * count + e]
-        for f in range(flows):
-            source, target = sources[sample, f], destinations[sample, f]
-            if source >= 0 and target >= 0 and moved[target]:
-                k = sample * flows + f
-                for at in range(known.first[k], known.first[k + 1]):
-                    loads[known.edges[at]] -= 1
-                arrives[f] = _add_path(table[target], graph, slot_edge, source, target, 1, loads, 0)
-        for e in range(count):
-            differs[e] = loads[e] != known.loads[sample * count + e]
-        total = 0.0
+        copy_values(loads, known_loads[sample * count : (sample + 1) * count], count)
         for f in range(flows):
             source, target, k = sources[sample, f], destinations[sample, f], sample * flows + f
-            share = known.shares[k]
-            anew = False
+            arrives[f] = -1
             if source >= 0 and target >= 0 and moved[target]:
+                for at in range(first[k], first[k + 1]):
+                    loads[edges[at]] -= 1
+                arrives[f] = _add_path(table[target], graph, slot_edge, source, target, 1, loads, 0)
+        for e in range(count):
+            differs[e] = loads[e] != known_loads[sample * count + e]
+        total = 0.0
+        for f in range(flows):
+            k = sample * flows + f
+            share, anew = shares[k], arrives[f] > 0
+            if arrives[f] == 0:
                 share = 0.0
-                anew = arrives[f]
-            else:
-                for at in range(known.first[k], known.first[k + 1]):
-                    anew = anew or differs[known.edges[at]]
+            elif arrives[f] < 0:
+                for at in range(first[k], first[k + 1]):
+                    if differs[edges[at]]:
+                        anew = True
+                        break
             if anew:
+                source, target = sources[sample, f], destinations[sample, f]
                 share = _share(
                     table[target], graph, slot_edge, source, target, host_cost, edge_cost, loads, 0
                 )
