@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp, minimize
-from scipy.sparse import csc_array, csr_array, diags_array, hstack
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from weft.advice.watch.path_rates import PathRates, path_rates
+from weft.advice.watch.traffic import PairTraffic
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
 from weft.core.student import CONFIDENCE, student_t
@@ -30,21 +31,8 @@ _CLOSE = 0.03
 _SCALINGS = 30
 #: Number of unknown rates up to which all take part in the bounds of a share.
 _MOST_UNKNOWN = 20_000
-
-#: Sources, destinations and relative rates of a pattern.
-Pattern = tuple[ArrayLike, ArrayLike, ArrayLike]
-
-
-class PairRates(NamedTuple):
-    """Estimated rates of pairs of hosts."""
-
-    #: int64 [pairs]
-    sources: NDArray[np.int64]
-    destinations: NDArray[np.int64]
-    #: int64 [pairs]: number of the group; the number of groups for hosts of none.
-    group: NDArray[np.int64]
-    #: float64 [pairs]
-    gbps: NDArray[np.float64]
+#: Number of unknown rates near a link up to which they are not merged.
+_MOST_NEAR = 5_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ class Attribution:
     verdicts: tuple[LinkVerdict, ...]
     #: For each asked link and group, int64: hosts of the group whose traffic can be on the link.
     hosts: tuple[tuple[NDArray[np.int64], ...], ...]
-    pair_gbps: PairRates
+    pair_traffic: PairTraffic
 
 
 def attribute(
@@ -99,8 +87,6 @@ def attribute(
     routes: Routes,
     groups: Mapping[str, ArrayLike],
     links: ArrayLike,
-    *,
-    patterns: Mapping[str, Pattern] | None = None,
 ) -> Attribution:
     """Return how much of the measured traffic of links each group of hosts explains.
 
@@ -117,15 +103,12 @@ def attribute(
         group exchange data with one another and with hosts of no group.
     links
         Numbers of the links to explain.
-    patterns
-        Source hosts, destination hosts and relative rates of the traffic within groups whose
-        pattern is known, by name of the group; only its scale is unknown then.
 
     Raises
     ------
     InputError
-        If a host or link does not exist, an asked link has no rate, a pattern is of no group, a
-        group is called "no job", or the routes belong to another fabric.
+        If a host or link does not exist, an asked link has no rate, a group is called "no job", or
+        the routes belong to another fabric.
     NotApplicable
         If packets are sent via intermediates.
     """
@@ -134,16 +117,14 @@ def attribute(
     names = tuple(groups)
     for name in {NO_JOB}.intersection(names):
         raise InputError(f"a job must not be called {name!r}")
-    for name in (patterns or {}).keys() - groups.keys():
-        raise InputError(f"there is a pattern of {name!r}, which is no job")
     hosts = [fabric.host_numbers(each, f"hosts of {name}") for name, each in groups.items()]
     asked = whole_numbers(np.atleast_1d(links), "links", low=0, high=fabric.num_links - 1)
     for link in asked[np.isnan(measured[asked])]:
         raise InputError(f"{fabric.link_name(int(link))} has no rate to explain")
     system = path_rates(fabric, routes, measured, hosts, asked)
     errors = Errors.of(rates)
-    fit = _Fit.of(system, errors, _unknown(fabric, system, names, patterns or {}))
-    shares = [_Share(fit, int(link), len(names)) for link in asked]
+    fit = _Fit.of(system, errors)
+    shares = [_Share(fit, fabric, int(link), len(names)) for link in asked]
     explained, low, high = (
         np.array([getattr(each, part) for each in shares]).reshape(len(asked), len(names) + 1)
         for part in ("estimate", "low", "high")
@@ -197,74 +178,37 @@ class Errors:
         return float(student_t(self.degrees, 1 - (1 - CONFIDENCE) / max(rates, 1)))
 
 
-def _unknown(
-    fabric: Fabric, system: PathRates, names: Sequence[str], patterns: Mapping[str, Pattern]
-) -> csc_array:
-    """Return the part of each pair in each unknown rate, [pairs, unknown rates].
-
-    The rate of a pair is unknown, or that of all pairs within a group whose pattern is known.
-    """
-    count = len(system.group)
-    free, columns = np.ones(count, dtype=bool), []
-    key = system.source * len(system.receiving.gbps) + system.destination
-    for name, (sources, destinations, weights) in patterns.items():
-        group = names.index(name)
-        within = (system.group == group) & system.sending.member[group][system.source]
-        within &= system.receiving.member[group][system.destination]
-        ends = [
-            side.of[fabric.host_endpoint[fabric.host_numbers(hosts, f"hosts of {name}'s pattern")]]
-            for side, hosts in ((system.sending, sources), (system.receiving, destinations))
-        ]
-        weight = np.asarray(weights, dtype=np.float64) * (ends[0] >= 0) * (ends[1] >= 0)
-        wanted, index = np.unique(
-            ends[0] * len(system.receiving.gbps) + ends[1], return_inverse=True
-        )
-        place = np.searchsorted(wanted, key[within]).clip(0, len(wanted) - 1)
-        same = wanted[place] == key[within]
-        part = np.bincount(index, weight)[place] * same
-        part /= np.bincount(place, same)[place].clip(1)
-        free &= ~within
-        if part.any():
-            column = np.zeros((count, 1))
-            column[within, 0] = part / part.sum()
-            columns.append(csc_array(column))
-    each = np.flatnonzero(free)
-    alone = csc_array((np.ones(len(each)), (each, np.arange(len(each)))), (count, len(each)))
-    return csc_array(hstack([alone, *columns], format="csc"))
-
-
 @dataclass(frozen=True, eq=False)
 class _Fit:
     """Rates that fit the measured ones, and how far others may be from these."""
 
     system: PathRates
-    #: [pairs, unknown rates], and [measured rates, unknown rates].
-    mix: csc_array
+    #: [measured rates, pairs]: as in `PathRates.share`.
     share: csc_array
-    #: float64 [unknown rates]: estimate, and the most that is possible.
+    #: float64 [pairs]: estimate, and the most that is possible.
     rate: NDArray[np.float64]
     most: NDArray[np.float64]
     #: float64 [measured rates]: possible error.
     slack: NDArray[np.float64]
 
     @classmethod
-    def of(cls, system: PathRates, errors: Errors, mix: csc_array) -> _Fit:
+    def of(cls, system: PathRates, errors: Errors) -> _Fit:
         """Return the fit; what it leaves counts as an error of the measured rate."""
-        share = csc_array(system.share @ mix)
+        share = csc_array(system.share)
         deviation, quantile = errors.deviation(system.gbps), errors.quantile(len(system.gbps))
         # Without more knowledge, all pairs of endpoints are alike.
-        alike = system.sending.size[system.source] * system.receiving.size[system.destination]
-        alike = alike * (system.gbps.sum() / max((system.share @ alike).sum(), 1))
-        rate = _fitted(csr_array(share), system.gbps, deviation, (mix > 0).T @ alike)
-        slack = quantile * deviation + np.abs(share @ rate - system.gbps)
+        sizes = system.sending.size[system.source], system.receiving.size[system.destination]
+        alike = np.prod(sizes, axis=0, dtype=np.float64)
+        alike *= system.gbps.sum() / max((system.share @ alike).sum(), 1)
+        rate = _fitted(system.share, share, system.gbps, deviation, alike)
+        slack = quantile * deviation + np.abs(system.share @ rate - system.gbps)
         most = system.most_gbps + quantile * errors.deviation(system.sending.gbps[system.source])
-        most = np.where(np.isnan(most), np.inf, most)[mix.indices] / mix.data
-        most = np.minimum.reduceat(most, mix.indptr[:-1]) if len(rate) else most
-        return cls(system, mix, share, rate, most, slack)
+        return cls(system, share, rate, np.where(np.isnan(most), np.inf, most), slack)
 
 
 def _fitted(
     share: csr_array,
+    columns: csc_array,
     gbps: NDArray[np.float64],
     deviation: NDArray[np.float64],
     prior: NDArray[np.float64],
@@ -273,27 +217,33 @@ def _fitted(
 
     Minimises the sum of squared errors, each divided by its variance, plus the Kullback-Leibler
     divergence from `prior`. This is done in the dual problem, which has one variable for each
-    measured rate and no constraints: the rates are ``prior * exp(-share.T @ y)``.
+    measured rate and no constraints: the rates are ``prior * exp(-share.T @ y)``. `columns` has the
+    entries of `share`.
     """
     if not len(prior):
         return prior
     unit = float((prior**2).sum() / prior.sum())
     # Each dual variable is scaled by its curvature at the start, and so is the error it may leave.
     scale = 1 / np.sqrt(share @ prior + deviation**2 / unit)
-    share = csr_array(diags_array(scale) @ share)
-    back, gbps, soft = csr_array(share.T), scale * gbps, (scale * deviation) ** 2 / unit
+    back, gbps, soft = columns.T, scale * gbps, (scale * deviation) ** 2 / unit
+    last: tuple[NDArray[np.float64], NDArray[np.float64]] = gbps * np.nan, prior
 
     def rates(y: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):
-            rate: NDArray[np.float64] = prior * np.exp(-(back @ y))
-        return rate
+        """Return the rates, which are asked for many times at one `y`."""
+        nonlocal last
+        if not np.array_equal(y, last[0]):
+            with np.errstate(over="ignore"):
+                last = y.copy(), prior * np.exp(-(back @ (scale * y)))
+        return last[1]
 
     def value(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         rate = rates(y)
-        return float(rate.sum() + gbps @ y + 0.5 * soft @ y**2), gbps + soft * y - share @ rate
+        gradient: NDArray[np.float64] = gbps + soft * y - scale * (share @ rate)
+        return float(rate.sum() + gbps @ y + 0.5 * soft @ y**2), gradient
 
     def curvature(y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-        product: NDArray[np.float64] = share @ (rates(y) * (back @ p)) + soft * p
+        product: NDArray[np.float64] = scale * (share @ (rates(y) * (back @ (scale * p))))
+        product += soft * p
         return product
 
     close = _CLOSE * float(np.linalg.norm(scale * deviation))
@@ -307,36 +257,32 @@ def _fitted(
 class _Share:
     """What each group, and last no group, can have of one link: estimate, least and most.
 
-    In a large fabric, rates of pairs that cannot be on the link are left out, but for those that
-    share a source, or a destination, with a pair that can. What is left out only adds to a measured
-    rate, which is then no more than an upper bound. So intervals may become wider, never narrower.
+    In a large fabric, only rates of pairs that share a source, or a destination, with a pair on the
+    link are unknowns (`_program`). So intervals may become wider, never narrower.
     """
 
-    def __init__(self, fit: _Fit, link: int, groups: int):
+    def __init__(self, fit: _Fit, fabric: Fabric, link: int, groups: int):
         self.system, self.groups = fit.system, groups
         number = int(fit.system.rate_of_link[link])
         self.gbps = float(fit.system.gbps[number]) if number >= 0 else 0.0
         on = fit.system.share[[number] if number >= 0 else []]
         self.pairs, group = on.indices, fit.system.group[on.indices]
-        load = csr_array((on.data, (group, self.pairs)), (groups + 1, len(fit.system.group)))
-        load = csr_array(load @ fit.mix)[:groups]
-        scope = _scope(fit, self.pairs)
-        self.load = load[:, scope].toarray()
-        part = csr_array(fit.share[:, scope])
-        some = np.flatnonzero(np.diff(part.indptr))
-        whole = np.diff(part.indptr) == np.diff(csr_array(fit.share).indptr)
-        low = np.where(whole, fit.system.gbps - fit.slack, -np.inf)
-        self.fits = LinearConstraint(part[some], low[some], (fit.system.gbps + fit.slack)[some])
-        self.most = fit.most[scope]
-        if self.load.any() and self._least(np.zeros(groups)) < 0:
-            self.most = np.maximum(self.most, fit.rate[scope])
+        program = _program(fit, fabric, link, self.pairs)
+        self.load = np.where(program.group == np.arange(groups)[:, None], program.part, 0.0)
+        some = np.diff(program.share.indptr) > 0
+        self.fits = LinearConstraint(program.share[some], program.low[some], program.high[some])
+        self.most = program.most
+        tight = bool((program.rate > self.most).any() and self.load.any())
+        if tight and self._least(np.zeros(groups)) < 0:
+            self.most = np.maximum(self.most, program.rate)
         every = np.vstack((np.eye(groups), np.ones(groups)))
         least, most = (
             np.array([sign * self._least(sign * each) for each in every]) for sign in (1, -1)
         )
         least[-1], most[-1] = self.gbps - most[-1], self.gbps - least[-1]
         self.low, self.high = (each.clip(0, self.gbps) + 0.0 for each in (least, most))
-        estimate = load @ fit.rate
+        rate = on.data * fit.rate[self.pairs]
+        estimate = np.bincount(group, rate, minlength=groups + 1)[:groups]
         self.estimate = np.append(estimate, self.gbps - estimate.sum()).clip(self.low, self.high)
 
     def _least(self, weights: NDArray[np.float64]) -> float:
@@ -397,22 +343,115 @@ class _Share:
         return tuple(found)
 
 
-def _scope(fit: _Fit, pairs: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the unknown rates by which shares of a link with these pairs are bounded."""
-    unknown = np.arange(len(fit.rate))
-    near = [np.isin(ends, ends[pairs]) for ends in (fit.system.source, fit.system.destination)]
-    for some in (near[0] | near[1], min(near, key=np.count_nonzero)):
-        if len(unknown) > _MOST_UNKNOWN:
-            unknown = np.flatnonzero(fit.mix.T @ some)
-    return unknown
+class _Program(NamedTuple):
+    """Unknown rates by which shares of a link are bounded, and the bounds of their sums."""
+
+    #: int64 [unknowns] and float64 [unknowns]: group, and part of the rate that is on the link.
+    group: NDArray[np.int64]
+    part: NDArray[np.float64]
+    #: [sums, unknowns]: part of each rate in each sum; and float64 [sums].
+    share: csr_array
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    #: float64 [unknowns]: the most, and the estimate.
+    most: NDArray[np.float64]
+    rate: NDArray[np.float64]
 
 
-def _host_pairs(fabric: Fabric, fit: _Fit) -> PairRates:
+def _program(fit: _Fit, fabric: Fabric, link: int, pairs: NDArray[np.int32]) -> _Program:
+    """Return the bounds of the pairs on a link.
+
+    In a large fabric, pairs count that share both ends, or one, with a pair on the link. The others
+    only add to a measured rate, which then is no more than an upper bound.
+    """
+    system, columns = fit.system, np.arange(len(fit.rate))
+    number = int(system.rate_of_link[link])
+    near = [np.isin(ends, ends[pairs]) for ends in (system.source, system.destination)]
+    side = int(np.argmin([np.count_nonzero(each) for each in near]))
+    if len(columns) > _MOST_UNKNOWN:
+        columns = np.flatnonzero(near[0] | near[1])
+        if len(columns) > _MOST_NEAR:
+            columns = np.flatnonzero(near[side])
+    share = csr_array(fit.share[:, columns])
+    part = share[[number]].toarray()[0] if number >= 0 else np.zeros(len(columns))
+    whole = np.diff(share.indptr) == np.diff(system.share.indptr)
+    found = _Program(
+        system.group[columns], part, share,
+        np.where(whole, system.gbps - fit.slack, -np.inf), system.gbps + fit.slack,
+        fit.most[columns], fit.rate[columns],
+    )  # fmt: skip
+    if len(fit.rate) <= _MOST_UNKNOWN or len(columns) <= _MOST_NEAR:
+        return found
+    ends = (system.source[columns], system.destination[columns])[:: 1 - 2 * side]
+    known = [np.isfinite(each.gbps) for each in (system.sending, system.receiving)]
+    counts = [np.count_nonzero(each) for each in known]
+    first = len(whole) - sum(counts[side ^ 1 :])
+    row = np.where(known[side ^ 1], first + np.cumsum(known[side ^ 1]) - 1, -1)
+    whole[row[row >= 0]] = False
+    merged = _merged(found, ends, row, whole)
+    if len(merged.most) > _MOST_NEAR:
+        own = [fabric.link_from[link], fabric.link_to[link]]
+        there = np.isin(fabric.link_from, own) | np.isin(fabric.link_to, own)
+        links = len(whole) - sum(counts)
+        whole[:links] &= np.isin(np.arange(links), system.rate_of_link[there])
+        merged = _merged(found, ends, row, whole)
+    return merged
+
+
+def _merged(
+    found: _Program,
+    ends: tuple[NDArray[np.int64], ...],
+    row: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+) -> _Program:
+    """Return the bounds with classes at the far end as one, if the same sums tell them apart.
+
+    `ends`: near and far class of each unknown. `row`: sum of each far class, -1 for none. `kept`
+    [sums]: which of the others count; those of links that other pairs share tell little.
+    """
+    rng = np.random.default_rng(0)  # equal columns have equal sums of random numbers
+    near, far = ends
+    body = csc_array(found.share[kept])
+    sums = np.unique(body.T @ rng.random(body.shape[0]), return_inverse=True)[1]
+    form = np.unique(np.vstack((sums, found.group, near)), axis=1, return_inverse=True)[1].ravel()
+    classes, at = np.unique(far, return_inverse=True)
+    row = row[classes]
+    forms = csr_array((np.ones(len(at)), (at, form)), (len(classes), form.max() + 1))
+    sums = np.unique(forms @ rng.random(forms.shape[1]), return_inverse=True)[1]
+    kinds = np.vstack((sums, row >= 0, np.isfinite(found.low[row])))
+    kind = np.unique(kinds, axis=1, return_inverse=True)[1].ravel()
+    _, first, index = np.unique(
+        kind[at] * forms.shape[1] + form, return_index=True, return_inverse=True
+    )
+    known = row >= 0
+    listed = np.unique(kind[known])
+    mine = csr_array(
+        (np.ones(len(first)), (kind[at][first], np.arange(len(first)))),
+        (kind.max() + 1, len(first)),
+    )  # fmt: skip
+    low, high, most, rate = (
+        each.astype(np.float64)
+        for each in (
+            *(
+                np.append(bound[kept], np.bincount(kind[known], bound[row[known]])[listed])
+                for bound in (found.low, found.high)
+            ),
+            np.bincount(index, found.most),
+            np.bincount(index, found.rate),
+        )
+    )
+    return _Program(
+        found.group[first], found.part[first], csr_array(vstack((body[:, first], mine[listed]))),
+        low, high, most, rate,
+    )  # fmt: skip
+
+
+def _host_pairs(fabric: Fabric, fit: _Fit) -> PairTraffic:
     """Return the rates of pairs of hosts: of classes, divided as their endpoints send and receive.
 
     No endpoint sends to itself, so sums over sources, destinations and classes are scaled in turn.
     """
-    system, rate = fit.system, fit.mix @ fit.rate
+    system, rate = fit.system, fit.rate
     width = system.receiving.size[system.destination]
     count = system.sending.size[system.source] * width
     pair = np.repeat(np.arange(len(count)), count)
@@ -432,4 +471,4 @@ def _host_pairs(fabric: Fabric, fit: _Fit) -> PairRates:
         found = np.bincount(at, gbps, minlength=len(wanted))
         gbps *= np.divide(wanted, found, out=np.zeros(len(wanted)), where=found > 0)[at]
     sent = gbps > 0
-    return PairRates(hosts[0][sent], hosts[1][sent], system.group[pair][sent], gbps[sent])
+    return PairTraffic(hosts[0][sent], hosts[1][sent], gbps[sent])

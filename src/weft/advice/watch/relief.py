@@ -167,10 +167,7 @@ def _engines(case: ReliefCase) -> Iterator[Relief]:
     seen: list[Routes] = [case.routes]
     for outcome in compared.usable:
         assert outcome.routes is not None
-        moved = [
-            _entries(case.routes, outcome.routes),
-            *(_entries(s, outcome.routes) for s in seen),
-        ]
+        moved = [_entries(each, outcome.routes) for each in seen]
         if 0.0 in moved:
             continue  # the same tables under another name
         seen.append(outcome.routes)

@@ -335,8 +335,7 @@ def watch(
     hot = _hottest(rates, top, by)
     groups = jobs or {"all hosts": np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int64)}
     told = attribute(rates, routes, groups, hot)
-    pairs = told.pair_gbps
-    fitted = PairTraffic(pairs.sources, pairs.destinations, pairs.gbps)
+    fitted = told.pair_traffic
     expected, left = expected_traffic(
         fabric, groups, injection(fabric, measured), pattern=pattern, workload=workload
     )
