@@ -152,6 +152,32 @@ def test_a_fallback_of_opensm_is_said() -> None:
     said = "\n".join(sentences(answer_of(fabric, "updn", fail=(fabric.node_names[0],))))
     assert "ATTENTION: " in said
     assert "falls back to minhop" in said
+    found = singles(fabric, InPlace.of(fabric, "updn"), EACH[:1], [], samples=2)
+    (line,) = [line for line in singles_sentences(found) if "falls back" in line]
+    assert line.startswith("OpenSM's updn fails after 9 failures (")
+    assert line.endswith("OpenSM falls back to minhop.")
+
+
+def test_hosts_of_each_part_of_a_fabric_can_be_cut_off() -> None:
+    """A fabric of two parts: hosts of the smaller one are not cut off unless it loses something."""
+    build = weft.FabricBuilder("two parts")
+    leaves, spine = build.switches(["a", "b", "c", "d"]), build.switches(["spine"])
+    build.connect(leaves[:2], spine.repeat(2))
+    build.connect(leaves[2:3], leaves[3:])
+    for leaf, count in zip(leaves, (3, 2, 2, 1), strict=True):
+        names = [f"{'abcd'[leaf]}{index}" for index in range(count)]
+        build.connect(leaf.repeat(count), build.hosts(names))
+    fabric = build.fabric()
+    found = singles(fabric, InPlace.of(fabric, "minhop"), EACH[:1], [], samples=2)
+    cut = dict(found.table.select("failed", "hosts_cut").iter_rows())
+    # Without the spine, the larger leaf stays, although the other part has as many hosts.
+    assert cut == {"a": 3, "b": 2, "c": 2, "d": 1, "spine": 2}
+    assert found.table["pairs_lost_until"].to_list() == [0] * 5
+    for switch, hosts in cut.items():
+        table = answer_of(fabric, fail=(switch,)).table
+        assert table["hosts_cut"].to_list()[1:] == [hosts] * (len(table) - 1)
+        assert table["machines_cut"].to_list()[1:] == [hosts] * (len(table) - 1)
+        assert table["pairs_lost"].to_list() == [0] * len(table)
 
 
 def test_what_leaves_no_hosts_is_an_error() -> None:

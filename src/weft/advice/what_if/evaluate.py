@@ -193,7 +193,7 @@ def what_if(
     """
     changed = scenario.of(fabric)
     after = changed.after
-    if (~Remains(after).cut).sum() < 2:
+    if Remains(after).disconnected == after.num_hosts * (after.num_hosts - 1):
         raise InputError(f"{changed.title}: fewer than two hosts of {fabric.name} are left")
     weigh = partial(judge, samples=samples, seed=seed)
     run = partial(compare, patterns=patterns, samples=samples, seed=seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weft.advice.watch.traffic import PairTraffic
 from weft.advice.what_if.figures import FailureTraffic, Remains, Whole, fast, figures
@@ -229,6 +230,11 @@ class _Known:
         return NextSweep.of(self.fabric, self.routes, self.reroute)
 
     @cached_property
+    def part(self) -> NDArray[np.int64]:
+        """Connected part of each host before, int64 [hosts]."""
+        return Remains(self.fabric).part
+
+    @cached_property
     def whole(self) -> Whole | None:
         """The present tables on the fabric before; None if there are none for `Whole`."""
         if not (isinstance(self.routes, TableRoutes) and fast(self.routes)):
@@ -249,7 +255,7 @@ def _judge(
 def _row(known: _Known, failure: Failure) -> dict[str, Any]:
     fabric, routes = known.fabric, known.routes
     remains = Remains(fabric, np.array(failure.switches, int), np.array(failure.cables, int))
-    cut = remains.cut
+    cut = remains.cut(known.part)
     machine = fabric.machine_of_host
     row: dict[str, Any] = {
         "failed": failure.text(fabric),

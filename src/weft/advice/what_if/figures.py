@@ -145,11 +145,15 @@ class Remains:
         part: NDArray[np.int64] = np.append(self.labels, -1)[row].astype(np.int64)
         return part
 
-    @property
-    def cut(self) -> NDArray[np.bool_]:
-        """Whether no cables connect each host to the largest group of hosts, bool [hosts]."""
-        sizes = np.bincount(self.part[self.part >= 0], minlength=1)
-        cut: NDArray[np.bool_] = self.part != int(np.argmax(sizes))
+    def cut(self, before: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each host has no cable, or has lost its part of the fabric, bool [hosts].
+
+        `before` is `part` at an earlier time. Of each of these, the largest group of hosts stays.
+        """
+        cut: NDArray[np.bool_] = self.part < 0
+        for part in range(before.max(initial=-1) + 1):
+            hosts = (before == part) & ~cut
+            cut |= hosts & (self.part != np.argmax(np.bincount(self.part[hosts], minlength=1)))
         return cut
 
     @property

@@ -125,16 +125,15 @@ class Changed:
     @cached_property
     def lost_hosts(self) -> NDArray[np.bool_]:
         """Hosts that were connected and are so no longer, bool [hosts of `after`]."""
-        fresh = np.zeros(self.after.num_hosts, dtype=bool)
-        before = Remains(self.before).cut
-        fresh[: len(before)] = before
-        return Remains(self.after).cut & ~fresh
+        before = np.full(self.after.num_hosts, -1, dtype=np.int64)
+        before[: self.before.num_hosts] = Remains(self.before).part
+        return Remains(self.after).cut(before) & (before >= 0)
 
     @cached_property
     def lost_machines(self) -> tuple[str, ...]:
         """Names of the machines that were connected and have no connected adapter any more."""
         after = self.after
-        kept = set(after.machine_of_host[~Remains(after).cut].tolist())
+        kept = set(after.machine_of_host[(Remains(after).part >= 0) & ~self.lost_hosts].tolist())
         hosts = np.flatnonzero(self.lost_hosts).tolist()
         gone = [host for host in hosts if int(after.machine_of_host[host]) not in kept]
         return tuple(dict.fromkeys(after.machine_names[host] for host in gone))

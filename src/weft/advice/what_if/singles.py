@@ -65,6 +65,8 @@ class Singles:
     ----------
     fabric
         The fabric before each of them.
+    engine
+        Engine with which OpenSM routes, without options.
     kinds
         What fails in turn, of `EACH`.
     failures
@@ -77,6 +79,7 @@ class Singles:
     """
 
     fabric: Fabric
+    engine: str
     kinds: tuple[str, ...]
     failures: tuple[Failure, ...]
     now: Mapping[str, Any]
@@ -127,12 +130,16 @@ def singles(
     options: dict[str, Any] = {"samples": samples, "seed": seed, "progress": progress}
     judged = [Failure(), *found]
     stale = swept = failure_table(fabric, judged, place.routes, **options)
-    if engine.parse(place.engine)[0].name != "file":
+    name = engine.parse(place.engine)[0].name
+    if name != "file":
         options["reroute"] = place.engine
         swept = failure_table(fabric, judged, place.routes, **options)
     until, after = stale.rows(named=True), swept.rows(named=True)
     now = until[0]
-    apart = [_disconnected(fabric, each, row) for each, row in zip(judged, until, strict=True)]
+    apart = [_disconnected(fabric, judged[0])]
+    for each, row in zip(found, until[1:], strict=True):
+        same = row["hosts_cut"] == now["hosts_cut"]
+        apart.append(apart[0] if same else _disconnected(fabric, each))
     rows = [
         _row(one, two, now, cut)
         for one, two, cut in zip(until[1:], after[1:], apart[1:], strict=True)
@@ -141,27 +148,25 @@ def singles(
     # Routes cannot help machines without a cable.
     first = [at for at in order if not rows[at]["hosts_cut"]][:WORST]
     others = []
-    for name in engines:
+    for other in engines:
         table = failure_table(
-            fabric, [found[at] for at in first], name, samples=samples, seed=seed, processes=1
+            fabric, [found[at] for at in first], other, samples=samples, seed=seed, processes=1
         )
         for at, row in zip(first, table.rows(named=True), strict=True):
             lost = None if row["unrouted"] is None else row["unrouted"] - apart[at + 1]
-            others.append((row["failed"], name, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
+            others.append((row["failed"], other, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
     pairs = None
     if PAIRS in kinds:
         pairs = worst_pairs(fabric, found, swept[1:], place.routes, **options)
     return Singles(
-        fabric, tuple(kinds), tuple(found[at] for at in order), now,
+        fabric, name, tuple(kinds), tuple(found[at] for at in order), now,
         frame_of_rows(SINGLE_COLUMNS, [tuple(rows[at].values()) for at in order]),
         frame_of_rows(OTHER_COLUMNS, others), pairs,
     )  # fmt: skip
 
 
-def _disconnected(fabric: Fabric, failure: Failure, row: Mapping[str, Any]) -> int:
+def _disconnected(fabric: Fabric, failure: Failure) -> int:
     """Return the number of pairs that no cables connect after a failure."""
-    if not row["hosts_cut"]:
-        return 0
     parts = (np.array(numbers, dtype=np.int64) for numbers in (failure.switches, failure.cables))
     return Remains(fabric, *parts).disconnected
 

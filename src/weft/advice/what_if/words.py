@@ -81,8 +81,8 @@ def _cut(result: WhatIf) -> list[str]:
     if not adapters:
         return []
     if not names:
-        text = f"{count_text(adapters, 'adapter')} lose their connection, but no machine does"
-        return [f"{text}."]
+        verb = "loses its" if adapters == 1 else "lose their"
+        return [f"{count_text(adapters, 'adapter')} {verb} connection, but no machine does."]
     listed = host_list(names) if len(names) <= 40 else few(names)
     verb = "is" if len(names) == 1 else "are"
     return [
@@ -144,6 +144,8 @@ def _better(result: WhatIf) -> list[str]:
     peaks = (cell_text("max_load", peak) for peak in (gain.peak, gain.other_peak))
     what = f"{gain.bandwidth:+.1%} bisection bandwidth and {' instead of '.join(peaks)} flows on "
     what += "the most loaded link between switches under all-to-all"
+    if not sweep.serves:
+        what += ", and valid where OpenSM's next sweep is not"
     change = change_to(result.changed.after, best)
     return [f"Clearly better after it: {best.name}, with {what}; {change}."]
 
@@ -186,6 +188,12 @@ def singles_sentences(result: Singles) -> list[str]:
     if unknown := [row for row in rows if row["refusal"]]:
         lines.append(
             f"Not known: what OpenSM does after {_failures(unknown)}: {unknown[0]['refusal']}."
+        )
+    fallen = [row for row in rows if row["routed_by"] not in (None, result.engine)]
+    if fallen and result.engine != "file":
+        lines.append(
+            f"OpenSM's {result.engine} fails after {_failures(fallen)}; OpenSM falls back to "
+            f"{fallen[0]['routed_by']}."
         )
     if helped := _helped(result):
         lines.append(helped)
