@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 import pytest
+from tests.ibdiagnet2_files import far
+from tests.ibdiagnet2_files import with_lids as assigned
 
 from weft.advice.watch.traffic import PairTraffic
 from weft.cli.app import attached, run
 from weft.core.columns import frame
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.formats.perfquery import write
+from weft.fabrics.formats import write_fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.routing import route
 
@@ -76,6 +79,17 @@ def test_tables_in_place_are_those_of_the_folder_of_the_fabric(readings, tmp_pat
     assert run(["watch", str(folder), *readings, "--no-relief"]) == 0
     assert "carries 150.0 of 200 Gb/s" in capsys.readouterr().out
     assert run(["watch", SPEC, *readings, "--tables", str(folder / "weft.lfts")]) == 0
+
+
+def test_adaptive_tables_in_place_spread_what_is_predicted(readings, jobs, tmp_path, capsys):
+    fabric = assigned(load_fabric(SPEC))
+    routes = route(fabric, "ar_updn")
+    write_fabric(fabric, tmp_path / "net.ibnetdiscover")
+    (tmp_path / "ibdiagnet2.far").write_text(far(fabric, routes, routes.fallback))
+    files = [str(tmp_path / "net.ibnetdiscover"), *readings, "--tables", str(tmp_path)]
+    assert run(["watch", *files, "--no-relief", "--top", "1", "--jobs", jobs, "--json"]) == 0
+    (hot,) = json.loads(capsys.readouterr().out)["hot"]
+    assert hot["predicted_gbps"] == pytest.approx(150 / 4, rel=1e-6)
 
 
 def test_a_store_keeps_earlier_readings(readings, tmp_path, capsys):

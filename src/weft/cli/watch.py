@@ -193,7 +193,7 @@ def _in_place(
             f"the tables in place are in none of {', '.join(map(str, (source, *tables)))}; "
             "expected opensm-lfts.dump or another dump with --tables, or --engine"
         )
-    return found.fabric, found.routes, found.validation, found.engine
+    return found.fabric, found.adaptive or found.routes, found.validation, found.engine
 
 
 def _readings(
@@ -264,7 +264,7 @@ def show(result: Watch, out: Console) -> None:
     changes = "Changes, the cheapest that helps first: largest utilisation between switches"
     for title, rows in (
         ("Hottest cables between switches", [each.cells() for each in result.hot]),
-        (changes, [each.cells() for each in result.reliefs]),
+        (changes, [each.cells() for each in result.reliefs if each.after < each.before]),
     ):
         if rows:
             table = Table(title=title, title_justify="left")

@@ -82,9 +82,10 @@ class LinkLoad:
 class Audit:
     """Result of `audit`."""
 
-    #: The fabric and its routes; `routes` is None without a dump of tables.
+    #: The fabric and its routes, static and adaptive; None without a dump of such tables.
     fabric: Fabric
     routes: TableRoutes | None
+    adaptive: CandidateRoutes | None
     #: Engine and version of OpenSM in its log, or empty.
     engine: str
     version: str
@@ -300,6 +301,7 @@ class _Auditor:
         fabric_lids = np.asarray(self.fabric.lid, dtype=np.int32)
         seen = self.compare_seen() if self.dumps.subnet else None
         routes: TableRoutes | None = None
+        adaptive: CandidateRoutes | None = None
         judged: Validation | None = None
         tables = self.dumps.adaptive or self.dumps.lfts
         if tables:
@@ -343,6 +345,7 @@ class _Auditor:
         return Audit(
             fabric=self.fabric,
             routes=routes,
+            adaptive=adaptive,
             engine=self.engine,
             version=self.version,
             findings=tuple(worst_first(self.findings)),

@@ -27,8 +27,9 @@ NO_JOB = "no job"
 _ROUNDING = 1e-5
 #: The fit ends when what it could still gain is this part of the errors of the rates.
 _CLOSE = 0.03
-#: Number of times that rates of hosts are scaled to the sums that they must have.
-_SCALINGS = 30
+#: Number of times that rates of hosts are scaled to the sums that they must have, at most, and the
+#: relative error at which that ends.
+_SCALINGS, _SCALED = 30, 1e-3
 #: Number of unknown rates up to which all take part in the bounds of a share.
 _MOST_UNKNOWN = 20_000
 #: Number of unknown rates near a link up to which they are not merged.
@@ -467,8 +468,14 @@ def _host_pairs(fabric: Fabric, fit: _Fit) -> PairTraffic:
         total = np.bincount(index, rate, minlength=len(side.gbps))
         sums.append((at, side.part * np.repeat(total, side.size)))
     gbps[hosts[0] == hosts[1]] = 0
-    for at, wanted in [*sums, (pair, rate)] * _SCALINGS:
-        found = np.bincount(at, gbps, minlength=len(wanted))
-        gbps *= np.divide(wanted, found, out=np.zeros(len(wanted)), where=found > 0)[at]
+    for _ in range(_SCALINGS):
+        largest = 0.0
+        for at, wanted in (*sums, (pair, rate)):
+            found = np.bincount(at, gbps, minlength=len(wanted))
+            factor = np.divide(wanted, found, out=np.ones(len(wanted)), where=found > 0)
+            largest = max(largest, float(np.abs(factor - 1).max(initial=0)))
+            gbps *= factor[at]
+        if largest < _SCALED:
+            break
     sent = gbps > 0
     return PairTraffic(hosts[0][sent], hosts[1][sent], gbps[sent])

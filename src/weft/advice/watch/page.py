@@ -43,8 +43,11 @@ def watch_page(found: Watch) -> Page:
         ),
         PageSection(
             "Cables of machines that are full or wait",
-            tuple({"what": each.text(), "machines": _breakable(each.machines)}
-                  for each in found.hosts),
+            tuple(
+                {"job": each.job, "machines": each.num_machines, "what": each.what,
+                 "names": _breakable(each.machines)}
+                for each in found.hosts
+            ),
         ),
         PageSection("What would relieve them", reliefs, found.answer()),
         PageSection(

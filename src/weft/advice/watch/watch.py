@@ -150,16 +150,19 @@ class HostCables:
     #: As in `HotLink`.
     behind: str = ""
 
-    def text(self) -> str:
-        """Return why these machines do not send or receive more."""
-        who = f"{count_text(self.num_machines, 'machine')} of {self.job}"
-        if len(self.machines) <= _LONGEST:
-            who += f" ({self.machines})"
+    @property
+    def what(self) -> str:
+        """What the cables do, and why no more."""
         way = "sending" if self.sends else "receiving"
-        if self.waits:
-            held = f", held up by {self.behind}" if self.behind else ""
-            return f"{who}: {way} waits up to {self.share:.0%} of the time{held}"
-        return f"{who}: {way} at up to {self.share:.0%} of the cable, which is the limit"
+        if not self.waits:
+            return f"{way} at up to {self.share:.0%} of the cable, which is the limit"
+        held = f", held up by {self.behind}" if self.behind else ""
+        return f"{way} waits up to {self.share:.0%} of the time{held}"
+
+    def text(self) -> str:
+        """Return the machines, if the list is short, and what their cables do."""
+        names = f" ({self.machines})" if len(self.machines) <= _LONGEST else ""
+        return f"{count_text(self.num_machines, 'machine')} of {self.job}{names}: {self.what}"
 
 
 @dataclass(frozen=True, eq=False)
