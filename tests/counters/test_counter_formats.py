@@ -156,7 +156,8 @@ def test_errors_that_first_appear_have_grown(
         ("2026-01-01T00:00:10Z", 10), ("20260101T000010Z", 10), ("2026-01-01_00-00-10", 10),
         ("2026-01-01 01:00:10.5+01:00", 10.5), ("1767225610", 10), ("1767225610500", 10.5),
         ("Thu Jan  1 00:00:10 UTC 2026", 10), ("Thu Jan  1 12:00:10 AM UTC 2026", 10),
-        ("Thu 01 Jan 2026 12:00:10 AM UTC", 10), ("2026-13-01T00:00:10Z", None),
+        ("Thu 01 Jan 2026 12:00:10 AM UTC", 10), ("Thu, 01 Jan 2026 00:00:10 +0000", 10),
+        ("9999999999", None), ("2026-13-01T00:00:10Z", None),
         ("2026-01-01", None), ("Thu Foo  1 00:00:10 UTC 2026", None), ("42", None), ("", None),
     ],
 )  # fmt: skip
@@ -226,7 +227,7 @@ def test_a_file_holds_readings_until_a_port_is_read_again(tmp_path: Path) -> Non
         ("port 2 (", "port 1 (", "PortSelect is 2 below a header of port 1"),
         ("PortSelect:......................1\n", "", "expected PortSelect as first line of port 1"),
         ("PortRcvData", "PortXmitData", "PortXmitData of port 1 of LID . occurs twice"),
-        ("VL15Dropped:", "VL15Dropped ", "expected a counter of perfquery, found"),
+        ("VL15Dropped:", "VL15Dropped ", "expected a counter of perfquery or a time, found"),
         ("Lid 2 ", "Lid 3 ", "occurs twice; the first time in line"),
         ("# Port", "# guid 12\n# Port", "# guid is '12'; expected a GUID"),
     ],
@@ -263,7 +264,10 @@ def test_half_a_reading_and_strangers_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "message"),
     [
-        ('{guid="0x1",port="1"} 5 9999999999999', ":1: the time of .* is 9999999999999 ms"),
+        (
+            '{guid="0x1",port="1"} 5 9999999999999',
+            ":1: the time of .* is 9999999999999; expected ms",
+        ),
         ('{guid="x",port="1"} 5', ":1: .* has no label of its node or port"),
         ('{guid="0x1",port="1" 5', ":1: expected a sample of Prometheus"),
         ('{guid="0x1";port="1"} 5', ":1: expected labels of Prometheus"),
@@ -321,6 +325,23 @@ def test_what_a_run_writes_is_what_is_read(fabric: Fabric, tmp_path: Path) -> No
     assert (np.abs(blocked - run.blocked_ps[cables]) <= 2 * tick_ps).all()
     Counters.joined(read.readings).write(tmp_path / "day.parquet")
     assert Counters.read(tmp_path / "day.parquet", fabric).frame.equals(read.frame)
+
+
+def test_without_snapshots_there_are_two_readings_at_different_times() -> None:
+    routes = weft.route(TREE, "dmodk")
+    for sends in ((), (1, 2)):
+        build = WorkloadBuilder(16)
+        for rank in sends:
+            build.put(rank, 0, 4096)
+        run = weft.simulate(TREE, routes, build.build(), level="packet")
+        first, last = weft.port_counters(run).readings
+        assert last.frame["port_xmit_pkts"].sum() == run.packets.sum()
+        assert (last.frame["time"] > first.frame["time"]).all()
+        # Closer than the resolution of times.
+        fine = weft.simulate(TREE, routes, build.build(), level="packet", snapshot_ns=0.3)
+        each = weft.port_counters(fine)
+        assert not each.frame.select("reading", "slot").is_duplicated().any()
+        assert each.readings[-1].frame.equals(last.frame)
 
 
 def test_the_command_writes_counters_to_an_empty_folder(

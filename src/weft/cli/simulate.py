@@ -106,8 +106,7 @@ def simulate_command(
     output = {**data.get("output", {}), **written}
     if "folder" in written:
         check_folder("--out", output["folder"])
-    given = {**data, **changes}
-    if output.get("html") is not None and "snapshot" not in given:
+    if output.get("html") is not None and "snapshot" not in {**data, **changes}:
         changes["snapshot"] = SNAPSHOT_NS
     experiment = check({**data, **changes, "output": output}, flags=True)
     if experiment.output.folder is None:
@@ -123,8 +122,6 @@ def simulate_command(
         for item in settings(OutputPart)
     }
     _check_output(experiment, named)
-    if experiment.output.counters is not None and "snapshot" not in given:
-        raise InputError(f"{named['counters']} requires --snapshot TIME, from reading to reading")
     return _run(experiment, progress)
 
 

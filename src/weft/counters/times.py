@@ -14,11 +14,11 @@ _ISO = re.compile(
     r"\s?(Z|UTC|[+-]\d\d:?\d\d(?!\d))?",
     re.ASCII,
 )
-#: Seconds, or milli-, micro- or nanoseconds since 1970: from 2001 to 2286.
+#: Seconds, or milli-, micro- or nanoseconds since 1970: from 2001 to 2262.
 _EPOCH = re.compile(r"(?<![\w.])([1-9]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?(?![\da-zA-Z])")
-#: What ``date`` prints in the C locale and in that of the United States.
+#: What ``date`` prints in the C locale and in that of the United States, and ``date -R``.
 _DATE = re.compile(
-    r"[A-Z][a-z]{2} (?:([A-Z][a-z]{2}) +(\d{1,2})|(\d{1,2}) ([A-Z][a-z]{2}))"
+    r"[A-Z][a-z]{2},? (?:([A-Z][a-z]{2}) +(\d{1,2})|(\d{1,2}) ([A-Z][a-z]{2}))"
     r"(?: (\d{4}))? +(\d{1,2}):(\d\d):(\d\d)(?: ([AP]M))?(?: ([A-Z]{2,5}|[+-]\d{2,4}))?"
     r"(?: (\d{4}))?",
     re.ASCII,
@@ -41,7 +41,7 @@ def moment_in(text: str) -> ReadTime | None:
     """Return the only time in a name or line, None if there is none or more than one."""
     found = {_iso(match) for match in _ISO.finditer(text)} - {None}
     if not found:
-        found = {_epoch(match) for match in _EPOCH.finditer(text)}
+        found = {_epoch(match) for match in _EPOCH.finditer(text)} - {None}
     return found.pop() if len(found) == 1 else None
 
 
@@ -79,9 +79,10 @@ def _iso(match: re.Match[str]) -> ReadTime | None:
     return _moment([int(number) for number in numbers], zone, fraction or "")
 
 
-def _epoch(match: re.Match[str]) -> ReadTime:
+def _epoch(match: re.Match[str]) -> ReadTime | None:
     fraction = match[2] or match[3] or ""
-    return ReadTime(int(match[1]) * 10**9 + int(fraction.ljust(9, "0")))
+    ns = int(match[1]) * 10**9 + int(fraction.ljust(9, "0"))
+    return None if ns >> 63 else ReadTime(ns)
 
 
 def _date(match: re.Match[str]) -> ReadTime | None:

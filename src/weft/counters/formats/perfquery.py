@@ -79,7 +79,7 @@ class _Perfquery(FileReader):
             elif MESSAGE.match(line):
                 messages.append((number, line))
             elif line[0] != "#" or "ounters:" in line:
-                self.fail(f"expected a counter of perfquery, found {shown(line)}", number)
+                self.fail(f"expected a counter of perfquery or a time, found {shown(line)}", number)
         self._end()
         warn_messages(self.file, messages)
         for ports in self.of_kind.values():

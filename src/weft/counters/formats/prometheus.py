@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from weft.counters.counters import COUNTERS, column_of
 from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
+from weft.counters.times import moment_of
 from weft.fabrics.formats.diags import has_line
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.records import shown
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d{1,19}))?|#.*|", re.ASCII)
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d\S*))?|#.*|", re.ASCII)
 _LABELS = re.compile(r"(?:[a-zA-Z_]\w*=\"(?:[^\"\\]|\\.)*\"\s*(?:,\s*|$))*", re.ASCII)
 _LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
 _GUID = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -123,11 +124,12 @@ class _Prometheus(FileReader):
             host, device, guid = labels.get("instance", self.host).partition(":")[0], guid, "0x0"
         if not _PORT.fullmatch(number) or not _GUID.fullmatch(guid):
             self.fail(f"{name} has no label of its node or port", line)
-        time_ns = None if time is None else int(time) * 10**6
-        if time_ns is not None and time_ns >> 63:
-            self.fail(f"the time of {name} is {time} ms; expected one before 2262", line)
-        port = PortReading(line, int(number), int(guid, 16), 0, host, device, time_ns=time_ns)
-        return self.found.setdefault((number, guid, host, device, time_ns), port)
+        moment = None if time is None else moment_of(time)
+        if time is not None and moment is None:
+            self.fail(f"the time of {name} is {time}; expected ms or s since 1970", line)
+        port = PortReading(line, int(number), int(guid, 16), 0, host, device)
+        port.time_ns = moment.ns if moment else None
+        return self.found.setdefault((number, guid, host, device, port.time_ns), port)
 
 
 class _Metric(NamedTuple):

@@ -14,7 +14,6 @@ from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.formats.perfquery import write
 from weft.counters.ticks import tick_rules
 from weft.counters.times import BEGIN, time_of, time_text
-from weft.sim.packet.hot_spots import snapshots_of
 
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
@@ -31,14 +30,15 @@ def port_counters(result: PacketResult, begin: str = BEGIN) -> Counters:
     Parameters
     ----------
     result
-        A run of the packet level with snapshots.
+        A run of the packet level.
     begin
         Date and time of day at which the run begins.
 
     Returns
     -------
     Counters
-        A reading at the beginning, at each snapshot and at the end, of all ports with a cable.
+        A reading at the beginning, at each snapshot if the run has any, and at the end, of all
+        ports with a cable.
         Packets and their bytes count at both ends of a cable when they begin to leave; data are all
         bytes of packets but the last 2 (VCRC), in whole words; all packets are unicast.
         PortXmitWait is the time for which a port was free and sent nothing for lack of credits or
@@ -48,28 +48,32 @@ def port_counters(result: PacketResult, begin: str = BEGIN) -> Counters:
     Raises
     ------
     InputError
-        If the run has no snapshots, or `begin` is no time.
+        If `begin` is no time.
     """
-    fabric, shots, start_ns = result.fabric, snapshots_of(result), time_of(begin).ns
-    after = shots.time_ps > 0
-    times = [0, *shots.time_ps[after].tolist()]
-    ends = result.end_ps > times[-1]
+    fabric, shots, start_ns = result.fabric, result.snapshots, time_of(begin).ns
+    end_ns = max(round(result.end_ps / 1000), 1)
+    seen_ns, between = np.unique(
+        [] if shots is None else np.rint(shots.time_ps / 1000).astype(int), return_index=True
+    )
+    inside = (seen_ns > 0) & (seen_ns < end_ns)
+    between = between[inside]
+    times_ns = start_ns + np.array([0, *seen_ns[inside], end_ns], dtype=np.int64)
     slots = np.flatnonzero(fabric.port_link >= 0)
     link = fabric.port_link[slots]
 
-    def of_links(seen: NDArray[Any], total: NDArray[Any]) -> NDArray[np.int64]:
+    def of_links(name: str) -> NDArray[np.int64]:
         """Return a counter of links at all times, int64 [times, links]."""
-        parts = [np.zeros_like(total)[None], seen[after], *([total[None]] if ends else [])]
-        values = np.concatenate(parts)[:, : fabric.num_links]
+        total = getattr(result, name)[None]
+        seen = total[:0] if shots is None else getattr(shots, name)[between]
+        values = np.concatenate([0 * total, seen, total])[:, : fabric.num_links]
         return values.sum(axis=2) if values.ndim == 3 else values
 
-    packets = of_links(shots.packets, result.packets)
+    packets = of_links("packets")
     spare = min(_VCRC_BYTES, result.hardware.header_bytes)
-    words = (of_links(shots.wire_bytes, result.wire_bytes) - spare * packets) // 4
+    words = (of_links("wire_bytes") - spare * packets) // 4
     tick_bytes = np.where(np.isnan(known := tick_rules(fabric)[0]), _TICK_BYTES, known)[slots]
-    blocked_ps = of_links(shots.blocked_ps, result.blocked_ps)[:, link]
+    blocked_ps = of_links("blocked_ps")[:, link]
     ticks = blocked_ps * fabric.link_rate_gbps[link] / 8000 / tick_bytes
-    times_ns = start_ns + np.rint(np.array([*times, *[result.end_ps] * ends]) / 1000).astype(int)
     count = len(times_ns) * len(slots)
     data: dict[str, Any] = {name: [None] * count for name in COUNTER_COLUMNS}
     data |= {name: np.zeros(count, dtype=np.uint64) for name in COUNTERS}

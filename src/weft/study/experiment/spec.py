@@ -267,7 +267,7 @@ class OutputPart(Part):
         Draw where packets wait in a run of the packet or the flit level (.png, .svg or .pdf).
     counters
         Folder for what ``perfquery -x`` of all ports would have shown in a run of the packet level:
-        a file at the beginning, at each snapshot and at the end.
+        a file at the beginning, at each snapshot, if there are any, and at the end.
     counters_begin
         Date and time of day at which the run begins, for these files.
     """
