@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tests.ibdiagnet2_files import section
 from weft.counters.counters import COUNTERS
-from weft.counters.slots import lids_of_slots, nodes_of_slots
+from weft.counters.ports import lids_of_slots
 from weft.fabrics import Fabric
 
 #: Values of counters by slot.
@@ -19,9 +19,9 @@ ERRORS = NARROW[4:]
 
 def ports(fabric: Fabric, values: Values) -> list[tuple[int, int, int, Mapping[str, int]]]:
     """Return node, port, LID and values of each port with values."""
-    nodes, lids = nodes_of_slots(fabric), lids_of_slots(fabric)
+    nodes, numbers, lids = fabric.slot_node, fabric.slot_port, lids_of_slots(fabric)
     return [
-        (int(nodes[slot]), slot - int(fabric.port_offset[nodes[slot]]) + 1, int(lids[slot]), each)
+        (int(nodes[slot]), int(numbers[slot]), int(lids[slot]), each)
         for slot, each in sorted(values.items())
     ]
 

@@ -15,7 +15,6 @@ from weft import InputError
 from weft.core.columns import frame
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.rates import Rates, rates
-from weft.counters.slots import port_text
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import FormatWarning
 
@@ -109,7 +108,7 @@ def test_what_cannot_be_is_named_and_null() -> None:
     )  # fmt: skip
     second = Counters(TREE, second.frame.filter(pl.col("slot") != 9))
     (one,), found = between(first, second)
-    names = {slot: port_text(TREE, slot) for slot in range(10)}
+    names = {slot: TREE.slot_name(slot) for slot in range(10)}
     assert found["impossible rates"] == (names[0], names[3])
     assert found["changed ports"] == (names[9],)
     assert found["stuck counters"] == (names[1], names[2])

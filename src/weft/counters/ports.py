@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.counters.formats.counter_format_registry import PortReading
-from weft.counters.slots import lids_of_slots, nodes_of_slots
 from weft.fabrics import Fabric
+
+
+def lids_of_slots(fabric: Fabric) -> NDArray[np.int64]:
+    """Return the LID by which the counters of each port are read, int64 [slots]; 0: none.
+
+    All ports of a switch have the LID of the switch.
+    """
+    of_switch = np.zeros(fabric.num_nodes, dtype=np.int64)
+    of_switch[: fabric.num_switches] = fabric.lid[fabric.num_endpoints :]
+    lids: NDArray[np.int64] = of_switch[fabric.slot_node]
+    ends = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
+    lids[ends] = fabric.lid[: fabric.num_endpoints]
+    return lids
 
 
 class Ports:
@@ -14,14 +27,13 @@ class Ports:
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
-        self._nodes = nodes = nodes_of_slots(fabric)
         self._named: dict[str, set[int]] = {}
         for names in (fabric.node_names, fabric.descriptions):
             for node, name in enumerate(names):
                 self._named.setdefault(name, set()).add(node)
-        port = np.arange(len(nodes)) - fabric.port_offset[nodes] + 1
+        port = fabric.slot_port
         self._of_guid: dict[tuple[int, int], int] = {}
-        for guids in (fabric.port_guid, fabric.node_guid[nodes]):
+        for guids in (fabric.port_guid, fabric.node_guid[fabric.slot_node]):
             keys = zip(guids.tolist(), port.tolist(), strict=True)
             self._of_guid |= {key: slot for slot, key in enumerate(keys)}
         lids = lids_of_slots(fabric).tolist()
@@ -58,7 +70,7 @@ class Ports:
 
     def _is_of(self, slot: int, guid: int, name: str) -> bool:
         """Return whether a node of this GUID and name can have a port."""
-        node = int(self._nodes[slot])
+        node = int(self.fabric.slot_node[slot])
         known = self._named.get(name, {node})
         return node in known and (
             not guid or guid in (int(self.fabric.node_guid[node]), int(self.fabric.port_guid[slot]))

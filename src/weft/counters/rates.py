@@ -17,7 +17,6 @@ from weft.core.errors import InputError
 from weft.core.frozen import read_only
 from weft.core.units import RATE_NAMES
 from weft.counters.counters import CABLE_ERRORS, COUNTERS, Counters
-from weft.counters.slots import port_text
 from weft.counters.ticks import RULES, STATED, tick_rules
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import warn_of
@@ -185,7 +184,7 @@ class _Interval:
 
     def _warn(self, slots: NDArray[np.int64], noun: str, what: str, kind: str) -> None:
         """Warn of ports."""
-        items = [port_text(self.fabric, slot) for slot in slots.tolist()]
+        items = [self.fabric.slot_name(slot) for slot in slots.tolist()]
         warn_of(self.name, items, noun, what, kind=kind, severity="warning")
 
     def _growth(self, name: str) -> NDArray[np.float64]:
@@ -273,7 +272,7 @@ class _Interval:
         same = stated == self.both["tick_bytes_2"].fill_null(np.nan).to_numpy()
         unknown = self.slots[~np.isnan(self.growth["port_xmit_wait"]) & (rule == 0) & ~same]
         if len(unknown):
-            items = [port_text(self.fabric, slot) for slot in unknown.tolist()]
+            items = [self.fabric.slot_name(slot) for slot in unknown.tolist()]
             what = "whose waits are not known, since the length of a tick of PortXmitWait is not"
             warn_of(self.name, items, "port", what, kind="unknown ticks")
         return np.where(same, stated, tick_bytes), np.where(same, STATED, rule).astype(np.int8)

@@ -18,7 +18,6 @@ from weft.core.words import few
 from weft.counters.counters import COUNTER_COLUMNS, COUNTERS, Counters
 from weft.counters.formats.counter_format_registry import PortReading, counter_reader
 from weft.counters.ports import Ports
-from weft.counters.slots import port_text
 from weft.counters.times import ReadTime, moment_in, time_of
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import warn, warn_of
@@ -210,7 +209,7 @@ class _Reader:
             for slot, port in sorted(ports, key=lambda each: each[1].narrow is True):
                 first = merged.setdefault(slot, port)
                 if first is not port:
-                    unequal += _combined(first, port, port_text(self.fabric, slot))
+                    unequal += _combined(first, port, self.fabric.slot_name(slot))
             rows += [(reading_ns, slot, port) for slot, port in sorted(merged.items())]
         what = "that files of one reading give differently; the first one counts"
         warn_of(source, unequal, "counter", what, kind="contradiction of counters",

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.units import RATE_NAMES
-from weft.counters.slots import nodes_of_slots
 from weft.fabrics import Fabric
 
 #: Device ids of switches.
@@ -37,7 +36,7 @@ def tick_rules(fabric: Fabric) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
 
     Returns float64 [slots], NaN where unknown, and int8 [slots]: index in `RULES`.
     """
-    nodes = nodes_of_slots(fabric)
+    nodes = fabric.slot_node
     link = fabric.port_link
     names = np.array([name.partition("x") for name in RATE_NAMES], dtype=object)[:, [0, 2]]
     code = np.where(link >= 0, fabric.cable_rate_code[link >> 1] if fabric.num_cables else 0, 0)

@@ -134,6 +134,17 @@ class FabricArrays(FrozenArrays):
         """Number of ports of each node, cabled or not, int32 [nodes]."""
         return read_only(np.diff(self.port_offset))
 
+    @cached_property
+    def slot_node(self) -> NDArray[np.int32]:
+        """Node of each port, int32 [slots]."""
+        return read_only(np.repeat(np.arange(self.num_nodes, dtype=np.int32), self.num_ports))
+
+    @cached_property
+    def slot_port(self) -> NDArray[np.int32]:
+        """Number of each port at its node, int32 [slots]."""
+        first = self.port_offset[self.slot_node]
+        return read_only(np.arange(1, len(first) + 1, dtype=np.int32) - first)
+
     @property
     def host_names(self) -> tuple[str, ...]:
         """Label of each host."""
@@ -141,16 +152,13 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def _endpoints(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        slot_node = np.repeat(np.arange(self.num_nodes, dtype=np.int32), self.num_ports)
-        used = (self.port_link >= 0) & (self.node_kind[slot_node] != NodeKind.SWITCH)
+        used = (self.port_link >= 0) & (self.node_kind[self.slot_node] != NodeKind.SWITCH)
         slots = np.flatnonzero(used)
-        nodes = slot_node[slots]
+        nodes = self.slot_node[slots]
         first = np.ones(len(nodes), dtype=bool)
         first[1:] = nodes[1:] != nodes[:-1]
         keep = first | ~self.forwards[nodes]
-        slots, nodes = slots[keep], nodes[keep]
-        ports = (slots - self.port_offset[nodes] + 1).astype(np.int32)
-        return read_only(nodes), read_only(ports)
+        return read_only(nodes[keep]), read_only(self.slot_port[slots[keep]])
 
     @cached_property
     def endpoint_node(self) -> NDArray[np.int32]:
@@ -198,6 +206,10 @@ class FabricArrays(FrozenArrays):
     def port_name(self, node: int, port: int) -> str:
         """Return the name of a port, such as ``leaf3[12]``."""
         return f"{self.node_names[node]}[{port}]"
+
+    def slot_name(self, slot: int) -> str:
+        """Return the name of the port of a slot."""
+        return self.port_name(int(self.slot_node[slot]), int(self.slot_port[slot]))
 
     def link_name(self, link: int) -> str:
         """Return the name of a directed link, such as ``leaf3[12] -> spine1[4]``."""

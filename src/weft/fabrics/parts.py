@@ -67,8 +67,7 @@ class Parts:
     @classmethod
     def of(cls, fabric: FabricArrays) -> Parts:
         """Return the parts of a fabric, from which `assemble` makes the same fabric."""
-        slot_node = np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)
-        slot_port = np.arange(len(slot_node)) - fabric.port_offset[slot_node] + 1
+        slot_node, slot_port = fabric.slot_node, fabric.slot_port
         adapter = fabric.node_kind[slot_node] != NodeKind.SWITCH
         usual = fabric.node_guid[slot_node] + np.where(adapter, slot_port, 0).astype(np.uint64)
         odd = np.flatnonzero(fabric.port_guid != usual)

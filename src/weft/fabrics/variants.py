@@ -175,7 +175,7 @@ def shuffled(fabric: FabricArrays, seed: int) -> Parts:
         setattr(parts, key, getattr(parts, key)[order])
 
     # Permute the port numbers of each node independently.
-    by_key = np.lexsort((random.random(len(fabric.port_link)), _slot_nodes(fabric)))
+    by_key = np.lexsort((random.random(len(fabric.port_link)), fabric.slot_node))
     new_port = np.empty(len(by_key), dtype=np.int32)
     new_port[by_key] = np.arange(len(by_key), dtype=np.int32)
     slot_start = fabric.port_offset
@@ -213,7 +213,3 @@ def shuffled(fabric: FabricArrays, seed: int) -> Parts:
     parts.name = f"{fabric.name} shuffled by {seed}"
     parts.family, parts.parameters = "", {}
     return parts
-
-
-def _slot_nodes(fabric: FabricArrays) -> NDArray[np.int64]:
-    return np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from weft.core.counts import counted
 from weft.counters.counters import CABLE_ERRORS, Counters
-from weft.counters.slots import port_text
 from weft.fabrics import Fabric
 from weft.subnet.finding import Finding
 
@@ -35,9 +34,5 @@ def cable_errors(counters: Counters) -> Iterator[Finding]:
 
 
 def _port(fabric: Fabric, slot: int) -> str:
-    name = port_text(fabric, slot)
     link = int(fabric.port_link[slot])
-    if link < 0:
-        return f"{name} (no cable)"
-    peer = fabric.port_name(int(fabric.link_to[link]), int(fabric.link_to_port[link]))
-    return f"{name} to {peer}"
+    return f"{fabric.slot_name(slot)} (no cable)" if link < 0 else fabric.link_name(link)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from weft.counters.counters import COUNTERS, Counters, column_of
 from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
-from weft.counters.slots import lids_of_slots, nodes_of_slots
+from weft.counters.ports import lids_of_slots
 from weft.counters.times import moment_of, time_text
 from weft.fabrics.formats.diags import FATAL, MESSAGE, has_line, warn_messages
 from weft.fabrics.formats.records import shown
@@ -148,21 +148,20 @@ def write(counters: Counters) -> Iterator[tuple[int, str]]:
     fabric = counters.fabric
     columns = [name for name in COUNTERS if not counters.frame[name].null_count()]
     width = max(len(COUNTERS[name].name) for name in COUNTERS) + 5
-    node_of, lids = nodes_of_slots(fabric), lids_of_slots(fabric)
+    lids = lids_of_slots(fabric)
     for reading in counters.readings:
         time_ns = int(reading.frame["reading"].to_physical()[0])
         lines = [f"# time {time_text(time_ns)}"]
         tick = None
         for row in reading.frame.select("slot", "tick_bytes", *columns).iter_rows(named=True):
-            node = int(node_of[row["slot"]])
-            port = row["slot"] - int(fabric.port_offset[node]) + 1
+            slot = row["slot"]
             if row["tick_bytes"] != tick:
                 tick = row["tick_bytes"]
                 lines.append(f"# tick {tick:.15g} bytes")
-            lid = int(lids[row["slot"]])
+            port = int(fabric.slot_port[slot])
             lines += [
-                f"# guid {int(fabric.node_guid[node]):#018x}",
-                f"# {_WIDE}: Lid {lid} port {port}",
+                f"# guid {int(fabric.node_guid[fabric.slot_node[slot]]):#018x}",
+                f"# {_WIDE}: Lid {int(lids[slot])} port {port}",
             ]
             pairs = [("PortSelect", port), *((COUNTERS[name].name, row[name]) for name in columns)]
             lines += [f"{f'{name}:':.<{width}}{value}" for name, value in pairs]

@@ -159,8 +159,7 @@ class _Ports:
 
     @classmethod
     def of(cls, fabric: Fabric) -> _Ports:
-        slot_node = np.repeat(np.arange(fabric.num_nodes), fabric.num_ports)
-        cabled = (fabric.port_link >= 0) & (fabric.node_kind[slot_node] != NodeKind.SWITCH)
+        cabled = (fabric.port_link >= 0) & (fabric.node_kind[fabric.slot_node] != NodeKind.SWITCH)
         slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
         others = np.setdiff1d(np.flatnonzero(cabled), slots)
         guid = np.concatenate((port_guids(fabric), fabric.port_guid[others]))
