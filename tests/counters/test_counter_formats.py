@@ -350,8 +350,6 @@ def test_the_command_writes_counters_to_an_empty_folder(
     command = ["simulate", "xgft:2;4,4;1,4", "--workload", "alltoall:size=4KB", "--engine", "dmodk"]
     command += ["--counters", str(tmp_path / "day")]
     begin = ["--counters-begin", "2026-06-01T08:00:00Z", "--snapshot", "1us"]
-    assert main([*command, "--level", "packet"]) == 2
-    assert "--counters requires --snapshot" in capsys.readouterr().err
     assert main([*command, "--level", "packet", *begin]) == 0
     names = sorted(each.name for each in (tmp_path / "day").iterdir())
     assert names[:2] == [
