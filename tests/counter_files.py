@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from tests.ibdiagnet2_files import section
 from weft.counters.counters import COUNTERS
-from weft.counters.ports import lids_of_slots
 from weft.fabrics import Fabric
 
 #: Values of counters by slot.
@@ -19,7 +18,7 @@ ERRORS = NARROW[4:]
 
 def ports(fabric: Fabric, values: Values) -> list[tuple[int, int, int, Mapping[str, int]]]:
     """Return node, port, LID and values of each port with values."""
-    nodes, numbers, lids = fabric.slot_node, fabric.slot_port, lids_of_slots(fabric)
+    nodes, numbers, lids = fabric.slot_node, fabric.slot_port, fabric.slot_lid
     return [
         (int(nodes[slot]), int(numbers[slot]), int(lids[slot]), each)
         for slot, each in sorted(values.items())

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from weft.counters.formats.counter_format_registry import PortReading
 from weft.fabrics import Fabric
-
-
-def lids_of_slots(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the LID by which the counters of each port are read, int64 [slots]; 0: none.
-
-    All ports of a switch have the LID of the switch.
-    """
-    of_switch = np.zeros(fabric.num_nodes, dtype=np.int64)
-    of_switch[: fabric.num_switches] = fabric.lid[fabric.num_endpoints :]
-    lids: NDArray[np.int64] = of_switch[fabric.slot_node]
-    ends = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
-    lids[ends] = fabric.lid[: fabric.num_endpoints]
-    return lids
 
 
 class Ports:
@@ -36,7 +20,7 @@ class Ports:
         for guids in (fabric.port_guid, fabric.node_guid[fabric.slot_node]):
             keys = zip(guids.tolist(), port.tolist(), strict=True)
             self._of_guid |= {key: slot for slot, key in enumerate(keys)}
-        lids = lids_of_slots(fabric).tolist()
+        lids = fabric.slot_lid.tolist()
         lmc = dict(zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True))
         self._of_lid = {
             (lid + offset, number): slot

@@ -145,6 +145,17 @@ class FabricArrays(FrozenArrays):
         first = self.port_offset[self.slot_node]
         return read_only(np.arange(1, len(first) + 1, dtype=np.int32) - first)
 
+    @cached_property
+    def slot_lid(self) -> NDArray[np.int64]:
+        """LID of each port, int64 [slots]: that of the node for ports of switches; 0: none."""
+        of_switch = np.zeros(self.num_nodes, dtype=np.int64)
+        of_switch[: self.num_switches] = self.lid[self.num_endpoints :]
+        lids: NDArray[np.int64] = of_switch[self.slot_node]
+        lids[self.port_offset[self.endpoint_node] + self.endpoint_port - 1] = self.lid[
+            : self.num_endpoints
+        ]
+        return read_only(lids)
+
     @property
     def host_names(self) -> tuple[str, ...]:
         """Label of each host."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from weft.counters.counters import COUNTERS, Counters, column_of
 from weft.counters.formats.counter_format_registry import FileReader, PortReading, counter_reader
-from weft.counters.ports import lids_of_slots
 from weft.counters.times import moment_of, time_text
 from weft.fabrics.formats.diags import FATAL, MESSAGE, has_line, warn_messages
 from weft.fabrics.formats.records import shown
@@ -148,7 +147,6 @@ def write(counters: Counters) -> Iterator[tuple[int, str]]:
     fabric = counters.fabric
     columns = [name for name in COUNTERS if not counters.frame[name].null_count()]
     width = max(len(COUNTERS[name].name) for name in COUNTERS) + 5
-    lids = lids_of_slots(fabric)
     for reading in counters.readings:
         time_ns = int(reading.frame["reading"].to_physical()[0])
         lines = [f"# time {time_text(time_ns)}"]
@@ -161,7 +159,7 @@ def write(counters: Counters) -> Iterator[tuple[int, str]]:
             port = int(fabric.slot_port[slot])
             lines += [
                 f"# guid {int(fabric.node_guid[fabric.slot_node[slot]]):#018x}",
-                f"# {_WIDE}: Lid {int(lids[slot])} port {port}",
+                f"# {_WIDE}: Lid {int(fabric.slot_lid[slot])} port {port}",
             ]
             pairs = [("PortSelect", port), *((COUNTERS[name].name, row[name]) for name in columns)]
             lines += [f"{f'{name}:':.<{width}}{value}" for name, value in pairs]
