@@ -90,7 +90,7 @@ def test_a_cable_that_waits_names_the_full_one_behind_it():
     waits[[out, up]] = 0.5, 0.4
     found, _ = _watch(traffic, incast, waits=waits, top=1, by="waiting")
     assert (found.hot[0].link, found.hot[0].wait_share) == (up, 0.4)
-    assert found.hot[0].behind == "s2-0[2] -> s1-1[5], at 99% of its rate"
+    assert found.hot[0].behind == "s2-0[2] -> s1-1[5], which is at 99% of its rate"
     assert "waits 40% of the time" in found.hot[0].text()
     assert [each.text() for each in found.hosts] == [
         "1 machine of ring (h1): sending at up to 98% of the cable, which is the limit",

@@ -16,6 +16,7 @@ from weft.advice.watch.traffic import PairTraffic
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
 from weft.core.student import CONFIDENCE, student_t
+from weft.core.words import few
 from weft.counters.rates import Rates
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
@@ -51,7 +52,7 @@ class LinkVerdict:
     def __str__(self) -> str:
         if not self.candidates:
             return "no traffic"
-        return self.first or f"cannot be told apart: {', '.join(self.candidates)}"
+        return self.first or f"cannot be told apart: {few(self.candidates)}"
 
 
 @dataclass(frozen=True, eq=False)

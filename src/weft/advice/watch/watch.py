@@ -470,5 +470,5 @@ def _behind(
         use = np.nan_to_num(utilisation[after])
         if use.max(initial=0) >= max(FULL, np.nanmax(utilisation[links])):
             fullest = int(after[np.argmax(use)])
-            named[number] = f"{fabric.link_name(fullest)}, at {use.max():.0%} of its rate"
+            named[number] = f"{fabric.link_name(fullest)}, which is at {use.max():.0%} of its rate"
     return named
