@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
+from weft.core.severity import Severity
 from weft.core.units import RATE_NAMES
 from weft.counters.counters import CABLE_ERRORS, COUNTERS, Counters
 from weft.counters.ticks import RULES, STATED, tick_rules
@@ -161,19 +162,19 @@ class _Interval:
         self.slots = self.both["slot"].to_numpy()
         for here, there, what in ((first, second, "vanished"), (second, first, "appeared")):
             gone = np.setdiff1d(here.frame["slot"].to_numpy(), there.frame["slot"].to_numpy())
-            self._warn(gone, "port", f"that {what}", "changed ports")
+            self._warn(gone, f"that {what}", "changed ports")
         begin, end = (self.both[name].to_physical().to_numpy() for name in ("time", "time_2"))
-        self._warn(self.slots[end <= begin], "port", "read twice at one time", "times of readings")
+        self._warn(self.slots[end <= begin], "read twice at one time", "times of readings")
         self.seconds = np.where(end > begin, (end - begin) / 1e9, np.nan)
         link = fabric.port_link[self.slots]
         codes = np.append(np.repeat(fabric.cable_rate_code, 2), 0)[link]
         usual = pl.Series(np.array(RATE_NAMES)[np.where(link < 0, 0, codes)])
         slower = (self.both["rate_2"] != usual) & (usual != "")
         what = "whose link has another width or speed than in the fabric"
-        self._warn(self.slots[slower.fill_null(False).to_numpy()], "port", what, "changed rates")
+        self._warn(self.slots[slower.fill_null(False).to_numpy()], what, "changed rates")
         idle = ~self.both["state_2"].str.starts_with("Active").fill_null(True).to_numpy()
         what = "with a cable whose link is not active"
-        self._warn(self.slots[idle & (link >= 0)], "port", what, "inactive links")
+        self._warn(self.slots[idle & (link >= 0)], what, "inactive links")
         known = np.append(fabric.link_rate_gbps, np.inf)
         self.limit_gbps = known[np.where(link < 0, len(known) - 1, link)]
         narrow = self.both["narrow"].fill_null(True) | self.both["narrow_2"].fill_null(True)
@@ -182,10 +183,12 @@ class _Interval:
         self.decreased = np.zeros(len(self.slots), dtype=bool)
         self.growth = {name: self._growth(name) for name in COUNTERS}
 
-    def _warn(self, slots: NDArray[np.int64], noun: str, what: str, kind: str) -> None:
+    def _warn(
+        self, slots: NDArray[np.int64], what: str, kind: str, severity: Severity = "warning"
+    ) -> None:
         """Warn of ports."""
         items = [self.fabric.slot_name(slot) for slot in slots.tolist()]
-        warn_of(self.name, items, noun, what, kind=kind, severity="warning")
+        warn_of(self.name, items, "port", what, kind=kind, severity=severity)
 
     def _growth(self, name: str) -> NDArray[np.float64]:
         """Return the growth of a counter, NaN where it decreased, is stuck, or is not known."""
@@ -204,19 +207,19 @@ class _Interval:
             once = decreased & self.is_narrow & (gbps <= self.limit_gbps)
             once &= (more > self.limit_gbps) & np.isfinite(self.limit_gbps)
             what = f"{COUNTERS[name].name} of 32 bits is taken to have wrapped once"
-            self._warn(self.slots[once], "port", f"whose {what}", "wrapped counters")
+            self._warn(self.slots[once], f"whose {what}", "wrapped counters")
             grown, decreased = np.where(once, wrapped, grown), decreased & ~once
         self.decreased |= decreased
         # Errors of a counter that is stuck are at least those that it shows; traffic is not known.
         lost = stuck & ((bits == 32) | (grown == 0))
         what = f"whose {COUNTERS[name].name} is at its largest value and counts no further"
-        self._warn(self.slots[stuck], "port", what, "stuck counters")
+        self._warn(self.slots[stuck], what, "stuck counters")
         return np.where(lost | (self.seconds != self.seconds), np.nan, grown)
 
     def rates(self) -> Rates:
         """Return the rates of the ports."""
         self._warn(
-            self.slots[self.decreased], "port",
+            self.slots[self.decreased],
             "with a counter that decreased, so that it was reset; what it counted is not known",
             "reset counters",
         )  # fmt: skip
@@ -231,7 +234,7 @@ class _Interval:
         slack = 1.01 + _PACKET_BYTES * 8e-9 / self.limit_gbps / seconds
         fast = np.fmax(xmit, rcv) > slack * self.limit_gbps
         self._warn(
-            self.slots[fast & ~lost], "port",
+            self.slots[fast & ~lost],
             "with a rate above that of the cable: times of readings, or the fabric, are not right",
             "impossible rates",
         )  # fmt: skip
@@ -239,7 +242,7 @@ class _Interval:
         tick_bytes, rule = self._ticks()
         share = growth["port_xmit_wait"] * tick_bytes * 8e-9 / self.limit_gbps / seconds
         self._warn(
-            self.slots[share > _INEXACT], "port", "that waited for longer than the time between "
+            self.slots[share > _INEXACT], "that waited for longer than the time between "
             "the readings: a tick of PortXmitWait has another length", "impossible waits",
         )  # fmt: skip
         share = np.where(share > _INEXACT, np.nan, np.minimum(share, 1.0))
@@ -271,8 +274,6 @@ class _Interval:
         stated = self.both["tick_bytes"].fill_null(np.nan).to_numpy()
         same = stated == self.both["tick_bytes_2"].fill_null(np.nan).to_numpy()
         unknown = self.slots[~np.isnan(self.growth["port_xmit_wait"]) & (rule == 0) & ~same]
-        if len(unknown):
-            items = [self.fabric.slot_name(slot) for slot in unknown.tolist()]
-            what = "whose waits are not known, since the length of a tick of PortXmitWait is not"
-            warn_of(self.name, items, "port", what, kind="unknown ticks")
+        what = "whose waits are not known, since the length of a tick of PortXmitWait is not"
+        self._warn(unknown, what, "unknown ticks", "note")
         return np.where(same, stated, tick_bytes), np.where(same, STATED, rule).astype(np.int8)
