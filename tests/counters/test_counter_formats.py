@@ -145,6 +145,10 @@ def test_errors_that_first_appear_have_grown(
     assert one.frame["slot"].to_list() == (cabled if all_ports else [1])
     assert set(one.frame["errors"]) <= {0, 25}
     assert ("half a reading" in found) == ("bad" in summary)
+    # A port that the fabric lacks: nothing is known of the others.
+    other = write(tmp_path, text.replace(guid, "0x99"), "other.out")
+    with pytest.raises(InputError, match="none of 1 ports? is in"):
+        quietly(f"{other}@{TIME}")
 
 
 # -- time ------------------------------------------------------------------------------------------
