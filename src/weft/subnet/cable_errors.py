@@ -35,4 +35,6 @@ def cable_errors(counters: Counters) -> Iterator[Finding]:
 
 def _port(fabric: Fabric, slot: int) -> str:
     link = int(fabric.port_link[slot])
-    return f"{fabric.slot_name(slot)} (no cable)" if link < 0 else fabric.link_name(link)
+    if link < 0:
+        return f"{fabric.slot_name(slot)} (no cable)"
+    return fabric.link_name(link).replace(" -> ", " to ")
