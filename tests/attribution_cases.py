@@ -9,7 +9,7 @@ import polars as pl
 
 import weft
 from tests.reference.attribution import Mixes
-from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
+from weft.advice.watch.attribution import Attribution, attribute
 from weft.counters.rates import Rates
 from weft.routing.routes import VirtualLanes
 from weft.sim.static.loads import inner_links, link_loads
@@ -55,33 +55,29 @@ class Outcome:
 
     @property
     def first(self) -> str:
-        return (*self.found.names, NO_JOB)[int(np.argmax(self.true_gbps))]
-
-    @property
-    def estimate(self) -> np.ndarray:
-        return np.append(self.found.explained_gbps[0], self.found.unexplained_gbps[0])
+        return self.found.names[int(np.argmax(self.true_gbps))]
 
     @property
     def share_error(self) -> float:
         """Relative error of the share of the job that loads the cable most."""
         first = np.argmax(self.true_gbps)
-        return abs(self.estimate[first] / self.true_gbps[first] - 1)
+        return abs(self.found.explained_gbps[0, first] / self.true_gbps[first] - 1)
 
     @property
     def covered(self) -> bool:
         """Whether all intervals hold the truth, but for messages that readings cut."""
-        low = np.append(self.found.low_gbps[0], self.found.unexplained_low_gbps[0])
-        high = np.append(self.found.high_gbps[0], self.found.unexplained_high_gbps[0])
+        low, high = self.found.low_gbps[0], self.found.high_gbps[0]
         return bool(np.all((low <= self.true_gbps) & (self.true_gbps <= high)))
 
     @property
     def invented(self) -> bool:
         """Whether a job that is not on the cable has more than its interval allows, or must be."""
         absent = self.true_gbps[:-1] == 0
-        given = self.found.explained_gbps[0]
-        return bool(
-            np.any(absent & ((given > self.found.high_gbps[0]) | (self.found.low_gbps[0] > 0)))
+        low, given, high = (
+            each[0, :-1]
+            for each in (self.found.low_gbps, self.found.explained_gbps, self.found.high_gbps)
         )
+        return bool(np.any(absent & ((given > high) | (low > 0))))
 
 
 def outcome(number: int) -> Outcome:

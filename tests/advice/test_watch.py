@@ -217,17 +217,6 @@ def _errors(counts):
     return frame.with_columns(errors=errors[frame["slot"].to_numpy()])
 
 
-def test_changes_since_the_last_time_are_said():
-    jobs = {"a": [0, 4, 8]}
-    before, _ = _watch(_traffic((0, 4, 90)), jobs, top=1, relief=False, by="utilisation")
-    after, _ = _watch(_traffic((0, 4, 40), (8, 4, 60)), jobs, top=1, relief=False)
-    assert after.changes(before) == [
-        f"now hot: {after.hot[0].name}", f"no longer hot: {before.hot[0].name}",
-    ]  # fmt: skip
-    same, _ = _watch(_traffic((0, 4, 45)), jobs, top=1, relief=False)
-    assert same.changes(before) == [f"{same.hot[0].name}: 45% of its rate before, 22% now"]
-
-
 def test_page_table_and_json_have_the_same_cables():
     found, loads = _watch(_traffic((0, 4, 90), (1, 8, 90)), {"a <1>": [0, 4], "b": [1, 8]})
     page = watch_page(found)

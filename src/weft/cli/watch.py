@@ -139,7 +139,6 @@ def watch_command(
         raise InputError("--times: expected at least 1 reading, with --every")
     with announced_compile():
         loaded, routes, checked, opensm = _in_place(fabric, options, tables, engine)
-    before: Watch | None = None
     for files in _readings(list(readings), every, command, times):
         with announced_compile(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FormatWarning)
@@ -157,11 +156,7 @@ def watch_command(
             )  # fmt: skip
         if given("--json"):
             emit(**result.as_json())
-        out = console()
-        show(result, out)
-        for line in result.changes(before) if before is not None else ():
-            out.print(escape(line), soft_wrap=True)
-        before = result
+        show(result, console())
         if table is not None:
             write_table(result.table(), table)
         if report is not None:

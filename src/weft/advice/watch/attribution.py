@@ -63,20 +63,16 @@ class Attribution:
     within their errors.
     """
 
-    #: Names of the groups.
+    #: Names of the groups, and last `NO_JOB`: what no group explains.
     names: tuple[str, ...]
     #: int64 [asked links], and float64 [asked links]: measured rate, and its standard error.
     links: NDArray[np.int64]
     measured_gbps: NDArray[np.float64]
     error_gbps: NDArray[np.float64]
-    #: float64 [asked links, groups]: estimate and interval.
+    #: float64 [asked links, names]: estimate and interval.
     explained_gbps: NDArray[np.float64]
     low_gbps: NDArray[np.float64]
     high_gbps: NDArray[np.float64]
-    #: float64 [asked links]: estimate and interval of traffic that no group explains.
-    unexplained_gbps: NDArray[np.float64]
-    unexplained_low_gbps: NDArray[np.float64]
-    unexplained_high_gbps: NDArray[np.float64]
     #: One of each asked link.
     verdicts: tuple[LinkVerdict, ...]
     #: For each asked link and group, int64: hosts of the group whose traffic can be on the link.
@@ -132,9 +128,8 @@ def attribute(
         for part in ("estimate", "low", "high")
     )
     return Attribution(
-        names, asked, measured[asked], errors.deviation(measured[asked]),
-        explained[:, :-1], low[:, :-1], high[:, :-1], explained[:, -1], low[:, -1], high[:, -1],
-        tuple(share.verdict((*names, NO_JOB)) for share in shares),
+        (*names, NO_JOB), asked, measured[asked], errors.deviation(measured[asked]),
+        explained, low, high, tuple(share.verdict((*names, NO_JOB)) for share in shares),
         tuple(share.hosts(fabric, hosts) for share in shares), _host_pairs(fabric, fit),
     )  # fmt: skip
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from weft.advice.alternatives import compare_in_place
 from weft.advice.comparison import GAIN, change_to
 from weft.advice.faults import Fault, faults
 from weft.advice.watch.traffic import PairTraffic
-from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
@@ -30,22 +29,6 @@ from weft.workload.placement.placement_registry import allowed_hosts
 #: Placements that are tried for a job on the machines that are free.
 PLACEMENTS = ("linear", "block:order=most", "cyclic", "spread")
 
-RELIEF_COLUMNS: Mapping[str, Column] = {
-    "kind": Column(pl.String, "", "cable: a repair; engine: other routes; job: other machines"),
-    "change": Column(pl.String, "", "What to do"),
-    "cost": Column(pl.String, "", "What the change costs"),
-    "before": Column(pl.Float64, "share", "Largest utilisation of a link between switches, now"),
-    "after": Column(pl.Float64, "share", "The same after the change, of the traffic measured"),
-    "low": Column(pl.Float64, "share", "Least value of after, over the estimates of the traffic"),
-    "high": Column(pl.Float64, "share", "Largest value of after, over the estimates"),
-    "busiest": Column(pl.String, "", "Link with the largest utilisation after the change"),
-    "helps": Column(
-        pl.Boolean, "", f"Whether high is at least {GAIN:.0%} below before"
-    ),
-    "but": Column(pl.String, "", "Drawback (empty: none found)"),
-    "machines": Column(pl.String, "", "Host list of the machines of a job that moves"),
-}  # fmt: skip
-
 #: Kinds of changes, the cheapest first: repairs disturb no job, routes disturb all for a moment,
 #: and a job that moves starts again.
 _KINDS = ("cable", "engine", "job")
@@ -53,8 +36,13 @@ _KINDS = ("cable", "engine", "job")
 
 @dataclass(frozen=True, eq=False)
 class Relief:
-    """A change, and the predicted loads after it; most fields are those of `RELIEF_COLUMNS`."""
+    """A change, and the predicted loads after it.
 
+    Figures are the largest utilisation of a link between switches: now, after the change for the
+    traffic measured, and the least and the largest of the latter over the estimates of the traffic.
+    """
+
+    #: cable: a repair; engine: other routes; job: other machines.
     kind: str
     change: str
     cost: str
@@ -62,8 +50,11 @@ class Relief:
     after: float
     low: float
     high: float
+    #: Link with the largest utilisation after the change.
     busiest: str
+    #: Drawback (empty: none found).
     but: str = ""
+    #: Host list of the machines of a job that moves.
     machines: str = ""
     #: Rate of each link after the change in Gb/s, float64 [links]; None for another fabric.
     loads: NDArray[np.float64] | None = field(default=None, repr=False)
@@ -75,6 +66,11 @@ class Relief:
             "after": f"{self.after:.0%}", "interval": f"{self.low:.0%} to {self.high:.0%}",
             "helps": "yes" if self.helps else "no", "but": self.but,
         }  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the loads as plain values for JSON."""
+        kept = {name: value for name, value in vars(self).items() if name != "loads"}
+        return kept | {"helps": self.helps}
 
     @property
     def helps(self) -> bool:
@@ -272,9 +268,3 @@ def _moves(
         else:
             free_text = count_text(len(np.unique(machine[alike])), "free machine")
             unjudged.append(f"Not judged: a move of job {name}: it does not fit on {free_text}.")
-
-
-def relief_table(found: Sequence[Relief]) -> pl.DataFrame:
-    """Return changes as a frame of `RELIEF_COLUMNS`, one row each."""
-    rows = [[getattr(each, name) for name in RELIEF_COLUMNS] for each in found]
-    return frame_of_rows(RELIEF_COLUMNS, rows)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weft.advice.watch.attribution import NO_JOB, Attribution, attribute
 from weft.advice.watch.growing import growing
-from weft.advice.watch.relief import Relief, ReliefCase, relief_table, reliefs
+from weft.advice.watch.relief import Relief, ReliefCase, reliefs
 from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
 from weft.core.columns import Column, frame
 from weft.core.counts import count_text
@@ -36,8 +36,6 @@ WAITS = 0.05
 BUSY = 0.5
 #: Jobs that can have at most this share of a link are not listed.
 LEAST = 0.005
-#: Least change of a utilisation that is said.
-CHANGED = 0.05
 #: Longest host list in a sentence, in characters.
 _LONGEST = 40
 #: Largest number of pairs of hosts whose paths are followed to find the link behind.
@@ -254,17 +252,6 @@ class Watch:
             )
         return "\n".join([*lines, *self.notes])
 
-    def changes(self, before: Watch) -> list[str]:
-        """Return what changed since an earlier result: cables that became hot, and that cooled."""
-        was, now = ({each.link: each for each in of.hot} for of in (before, self))
-        lines = [f"now hot: {each.name}" for link, each in now.items() if link not in was]
-        lines += [f"no longer hot: {each.name}" for link, each in was.items() if link not in now]
-        for link in now.keys() & was.keys():
-            old, new = was[link].utilisation, now[link].utilisation
-            if abs(new - old) >= CHANGED:
-                lines.append(f"{now[link].name}: {old:.0%} of its rate before, {new:.0%} now")
-        return lines
-
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""
         return {
@@ -280,7 +267,7 @@ class Watch:
                 name: host_list(dict.fromkeys(self.fabric.machine_names[host] for host in hosts))
                 for name, hosts in self.jobs.items()
             },
-            "relief": relief_table(self.reliefs),
+            "relief": [each.as_json() for each in self.reliefs],
             "no_relief": self.no_relief,
             "growing": self.growing,
             "notes": list(self.notes),
@@ -400,22 +387,16 @@ def _hottest(rates: Rates, top: int, by: By | None) -> NDArray[np.int64]:
 
 
 def _shares(fabric: Fabric, told: Attribution, at: int) -> tuple[JobShare, ...]:
-    explained, low, high = (
-        np.column_stack(each)[at].tolist()
-        for each in (
-            (told.explained_gbps, told.unexplained_gbps),
-            (told.low_gbps, told.unexplained_low_gbps),
-            (told.high_gbps, told.unexplained_high_gbps),
-        )
-    )
     rows = []
-    for job, name in enumerate((*told.names, NO_JOB)):
-        if high[job] < LEAST * told.measured_gbps[at]:
+    for job, name in enumerate(told.names):
+        if told.high_gbps[at, job] < LEAST * told.measured_gbps[at]:
             continue
-        hosts = told.hosts[at][job] if job < len(told.names) else ()
+        hosts = told.hosts[at][job] if name != NO_JOB else ()
         machines = dict.fromkeys(fabric.machine_names[host] for host in hosts)
-        shares = explained[job], low[job], high[job]
-        rows.append(JobShare(name, *shares, host_list(machines), len(machines)))
+        gbps, low, high = (
+            float(each[at, job]) for each in (told.explained_gbps, told.low_gbps, told.high_gbps)
+        )
+        rows.append(JobShare(name, gbps, low, high, host_list(machines), len(machines)))
     return tuple(sorted(rows, key=lambda each: (-each.gbps, -each.high_gbps)))
 
 
