@@ -293,8 +293,27 @@ def test_running_jobs_are_judged_by_what_their_links_would_carry() -> None:
     said = jobs.sentences(more)
     assert said[0] == "1 running job loses machines: 2 (b)."
     peak = max(runs[SWEEP].load[between])
-    assert f"{peak:.2f} (OpenSM's next sweep)" in said[1]
+    now = more.before.runs[-1].load[inner_links(fabric)].max()
+    assert f"{now:.2f} times its own rate now, " in said[1]
+    assert f"next sweep, {peak:.2f} after it, " in said[1]
     assert more.after.runs_table["pattern"].to_list().count(JOBS) == 3
+    # In each single failure, the load and what has no path are those of the scenario by itself.
+    found = singles(
+        fabric, result.place, EACH[:1], [], samples=0, demand=jobs.traffic
+    )  # fmt: skip
+    row = found.table.row(by_predicate=pl.col("failed") == "leaf3", named=True)
+    assert row["demand_load"] == pytest.approx(peak)
+    assert row["demand_lost_gbps_until"] == pytest.approx(2 * fabric.host_rate_gbps)
+    spine = answer_of(fabric, fail=("spine1",))
+    spine = spine.with_runs(jobs.runs(spine.before), jobs.runs(spine.after), "Jobs.")
+    row = found.table.row(by_predicate=pl.col("failed") == "spine1", named=True)
+    (run,) = (r for r in spine.after.runs if (r.engine, r.pattern) == (SWEEP, JOBS))
+    assert row["demand_load"] == max(run.load[inner_links(spine.changed.after)])
+    assert jobs.sentences(spine)[0] == (
+        "2 running jobs lose paths until OpenSM's next sweep: 1 (a), 2 (b)."
+    )
+    text = next(line for line in singles_sentences(found) if "running jobs" in line)
+    assert f"at most {found.table['demand_load'].max():.2f} (if " in text
     with pytest.raises(InputError, match="no running job has traffic"):
         JobTraffic.of(fabric, {"3 (c)": np.array([15])})
 

@@ -366,6 +366,12 @@ def cell_text(column: str, value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def contention_text(run: PatternRun) -> str:
+    """Return the largest contention of a run, and the share of its flows without a path."""
+    text = f"{run.load.max(initial=0.0):,.4g}"
+    return text + f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else text
+
+
 def best_and_why(result: Comparison) -> str:
     """Return the best engine and the reasons, in a few sentences."""
     best = result.best

@@ -16,6 +16,7 @@ from weft.advice.comparison import (
     EngineOutcome,
     adaptive_gains,
     cell_text,
+    contention_text,
     no_tables,
     recommendation,
     roots_taken,
@@ -36,7 +37,6 @@ from weft.cli.output import emit
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.files import write_text
-from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
 from weft.routing.opensm.guids import guid_list
 
@@ -229,7 +229,7 @@ def _engines(result: Comparison, width: int) -> Table:
 def _patterns(result: Comparison, width: int) -> Table:
     texts: dict[tuple[str, str], str] = {}
     for run in result.runs:
-        texts[run.engine, run.pattern] = _contention(run)
+        texts[run.engine, run.pattern] = contention_text(run)
         if run.static_peak is not None:
             texts[f"{run.engine}, static", run.pattern] = f"{run.static_peak:,.4g}"
     names = list(dict.fromkeys(name for name, _ in texts))
@@ -251,11 +251,6 @@ def _patterns(result: Comparison, width: int) -> Table:
     for name in names:
         table.add_row(escape(name), *(texts[name, spec] for spec in patterns))
     return table
-
-
-def _contention(run: PatternRun) -> str:
-    text = f"{run.load.max(initial=0.0):,.4g}"
-    return text + f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else text
 
 
 def advice(result: Comparison) -> list[str]:

@@ -11,20 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.comparison import cell_text
-from weft.advice.what_if.evaluate import (
-    ENGINES,
-    PATTERNS,
-    InPlace,
-    WhatIf,
-    what_if,
-)
-from weft.advice.what_if.jobs import JobTraffic
-from weft.advice.what_if.page import value_text, what_if_page
+from weft.advice.comparison import contention_text
+from weft.advice.what_if.evaluate import ENGINES, PATTERNS, InPlace, WhatIf, what_if
+from weft.advice.what_if.jobs import JOBS, JobTraffic
+from weft.advice.what_if.page import NOW, value_text, what_if_page
 from weft.advice.what_if.scenario import Scenario
 from weft.advice.what_if.singles import SAMPLES, Singles, singles
 from weft.advice.what_if.words import sentences, singles_sentences
-from weft.cli.common import TABLES, FabricArgument, JudgedOptions, announced_compile, check_files
+from weft.cli.common import (
+    TABLES,
+    FabricArgument,
+    JudgedOptions,
+    announced_compile,
+    check_files,
+    table_width,
+)
 from weft.cli.common import console as open_console
 from weft.cli.option_types import (
     FIRST,
@@ -54,6 +55,22 @@ from weft.workload.slurm_jobs import job_hosts, read_jobs
 
 #: Failures that are printed.
 _PRINTED = 10
+#: Columns that are printed besides the first one; then those that a narrow terminal lacks, in this
+#: order, and the width to which names may be folded.
+_SHOWN = (
+    "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load", "max_hops", "entries_changed",
+    "pairs_moved",
+)  # fmt: skip
+_SHOWN_FAILURES = (
+    "failed", "machines_cut", "pairs_lost_until", "deadlock_until", "ebb_until",
+    "demand_lost_gbps_until", "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load",
+    "demand_load",
+)  # fmt: skip
+_DISPENSABLE = (
+    "max_hops", "entries_changed", "deadlock_until", "ebb_until", "max_load", "pairs_moved", "ebb",
+    "demand_lost_gbps_until", "machines_cut",
+)  # fmt: skip
+_NAME = 20
 #: Engine of OpenSM if nothing names another one.
 _USUAL = "minhop"
 #: Kinds of findings of an audit that concern the tables in place.
@@ -178,7 +195,8 @@ def what_if_command(
             base, after = (loaded, place) if result is None else result.settled
             single = singles(
                 base, after, scenario.each, chosen, samples=samples or SAMPLES, seed=seed,
-                progress=progress,
+                demand=None if traffic is None else traffic.traffic,
+                 progress=progress,
             )  # fmt: skip
         if report is not None:
             shown = result
@@ -253,10 +271,9 @@ def _in_place(
 
 def _show(result: WhatIf, out: Console) -> None:
     """Print the figures and the patterns."""
-    shown = ("routes", "state", "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load",
-             "max_hops", "entries_changed", "pairs_moved")  # fmt: skip
-    out.print(_table(result.table.select(shown), "The state now, then after the change, what is "
-                     "worst first"))  # fmt: skip
+    routes = pl.when(pl.col("state") == NOW).then(pl.lit(NOW)).otherwise("routes").alias("routes")
+    rows = result.table.select(routes, *_SHOWN)
+    out.print(_table(rows, "The state now, then after the change, what is worst first", out.width))
     if result.after.runs:
         out.print(_patterns(result))
     for name, refusal in result.refusals.items():
@@ -265,41 +282,54 @@ def _show(result: WhatIf, out: Console) -> None:
 
 def _show_failures(single: Singles, out: Console) -> None:
     """Print the worst failures."""
-    shown = ("failed", "machines_cut", "pairs_lost_until", "deadlock_until", "ebb_until",
-             "pairs_lost", "deadlock", "ebb", "bandwidth_left", "max_load")  # fmt: skip
     title = "Failures of single parts, worst first (until: before OpenSM's next sweep)"
-    out.print(_table(single.table.select(shown).head(_PRINTED), title))
+    shown = single.table.select(
+        name
+        for name in _SHOWN_FAILURES
+        if single.now["demand_load"] is not None or not name.startswith("demand")
+    )
+    out.print(_table(shown.head(_PRINTED), title, out.width))
     if (more := len(single.table) - _PRINTED) > 0:
         out.print(f"and {more:,} more (--failures, --report)")
 
 
-def _table(rows: pl.DataFrame, title: str) -> Table:
+def _table(frame: pl.DataFrame, title: str, width: int) -> Table:
+    """Return a table without the columns of `_DISPENSABLE` for which the terminal is too narrow."""
+    rows = [
+        {name: value_text(name, value) for name, value in row.items()}
+        for row in frame.iter_rows(named=True)
+    ]
+    needs = {
+        name: max(map(len, (*name.split("_"), *(row[name] for row in rows))))
+        for name in frame.columns
+    }
+    first = frame.columns[0]
+    needs[first] = min(needs[first], _NAME)
+    for name in _DISPENSABLE:
+        if name in needs and table_width(needs.values()) > width:
+            del needs[name]
     screen = Table(title=title, title_justify="left")
-    for name, kind in rows.schema.items():
-        screen.add_column(
-            name.replace("_", " "), justify="right" if kind.is_numeric() else "left",
-            overflow="fold",
-        )  # fmt: skip
-    for row in rows.iter_rows(named=True):
-        bad = row["pairs_lost"] or row["deadlock"]
-        cells = (escape(value_text(name, value)) for name, value in row.items())
-        screen.add_row(*cells, style="red" if bad else "")
+    screen.add_column(first.replace("_", " "), overflow="fold")
+    for name in [*needs][1:]:
+        screen.add_column(name.replace("_", " "), justify="right", width=needs[name])
+    broken = frame.select(pl.col("pairs_lost") + pl.col("deadlock") > 0).to_series()
+    for row, bad in zip(rows, broken, strict=True):
+        screen.add_row(*(escape(row[name]) for name in needs), style="red" if bad else "")
     return screen
 
 
 def _patterns(result: WhatIf) -> Table:
-    runs = [*(("now", run) for run in result.before.runs),
-            *((run.engine, run) for run in result.after.runs)]  # fmt: skip
     cells = {
-        (name, run.pattern): cell_text("max_load", float(run.load.max(initial=0.0)))
-        + (f" ({run.unrouted_share:.1%} unrouted)" if run.unrouted_share else "")
-        for name, run in runs
-    }
-    screen = Table(title="Largest contention of a link", title_justify="left")
+        (name or run.engine, run.pattern): contention_text(run)
+        for name, found in ((NOW, result.before), ("", result.after))
+        for run in found.runs if run.pattern != JOBS
+    }  # fmt: skip
+    title = "Largest contention: flows on a link (links to hosts included) over its relative rate"
+    screen = Table(title=title, title_justify="left")
     screen.add_column("routes", overflow="fold")
-    specs = dict.fromkeys(run.pattern for _, run in runs)
+    specs = dict.fromkeys(spec for _, spec in cells)
     for spec in specs:
         screen.add_column(escape(spec), justify="right", overflow="fold")
-    for name in dict.fromkeys(name for name, _ in runs):
+    for name in dict.fromkeys(name for name, _ in cells):
         screen.add_row(escape(name), *(cells.get((name, spec), "–") for spec in specs))
     return screen

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.advice.alternatives import IN_PLACE
 from weft.advice.comparison import Comparison
 from weft.advice.watch.traffic import PairTraffic, expected_traffic
-from weft.advice.what_if.evaluate import WhatIf
+from weft.advice.what_if.evaluate import SWEEP, WhatIf
 from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.words import few
@@ -74,28 +75,46 @@ class JobTraffic:
         return tuple(runs)
 
     def sentences(self, result: WhatIf) -> list[str]:
-        """Return which jobs lose machines, the loads of all, and which are not judged."""
+        """Return which jobs lose machines and paths, the loads of all, and which are not judged."""
         changed = result.changed
-        lost = changed.lost_hosts
-        hit = [name for name, hosts in self.hosts.items() if lost[hosts].any()]
-        lines = []
-        if hit:
-            verb = "loses" if len(hit) == 1 else "lose"
-            lines.append(f"{count_text(len(hit), 'running job')} {verb} machines: {few(hit)}.")
-        peaks = [
-            f"{_peak(fabric, run):.2f} ({name})"
-            for fabric, runs, name in (
-                (changed.before, result.before.runs, "now"),
-                *((changed.after, [run], run.engine) for run in result.after.runs),
-            )
-            for run in runs
+        place = result.outcome(IN_PLACE)
+        assert place is not None
+        assert place.routes is not None
+        gone = [name for name, hosts in self.hosts.items() if changed.lost_hosts[hosts].any()]
+        lost = [
+            name for name, hosts in self.hosts.items()
+            if self._within(hosts[~changed.lost_hosts[hosts]])
+            .loads(changed.after, place.routes).unrouted
+        ]  # fmt: skip
+        lines = [
+            f"{count_text(len(names), 'running job')} {'loses' if len(names) == 1 else 'lose'} "
+            f"{what}: {few(names)}."
+            for names, what in (
+                (gone, "machines"), (lost, "paths until OpenSM's next sweep")
+            ) if names
+        ]  # fmt: skip
+        peaks = {
+            run.engine: _peak(changed.after, run)
+            for run in result.after.runs
             if run.pattern == JOBS
+        }
+        (now,) = (run for run in result.before.runs if run.pattern == JOBS)
+        states = [("until OpenSM's next sweep", IN_PLACE), ("after it", SWEEP)]
+        states += [
+            (f"with {name} instead", name) for name in peaks if name not in (IN_PLACE, SWEEP)
         ]
         lines.append(
             "If each host of the running jobs sent at its full rate, the most loaded link between "
-            f"switches would have to carry this multiple of its rate: {', '.join(peaks)}."
-        )
+            f"switches would have to carry {_peak(changed.before, now):.2f} times its own rate now"
+            + "".join(f", {peaks[name]:.2f} {text}" for text, name in states if name in peaks) + "."
+        )  # fmt: skip
         return lines + [f"Running job not judged: {text}." for text in self.left]
+
+    def _within(self, hosts: NDArray[np.int64]) -> PairTraffic:
+        """Return the traffic among some hosts."""
+        pairs = self.traffic
+        sent = np.isin(pairs.sources, hosts) & np.isin(pairs.destinations, hosts)
+        return PairTraffic(pairs.sources[sent], pairs.destinations[sent], pairs.gbps[sent])
 
 
 def _peak(fabric: Fabric, run: PatternRun) -> float:

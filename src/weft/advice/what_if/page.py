@@ -38,7 +38,9 @@ _HEADINGS = {
     "failed": "fails", "machines_cut": "machines cut off",
     "pairs_lost_until": "pairs lost until the sweep", "pairs_lost": "pairs lost after it",
     "deadlock": "credit loops after it", "ebb_until": "ebb until", "ebb": "ebb after",
-    "bandwidth_left": "bandwidth left", "max_load": "largest load", "routed_by": "routed by",
+    "bandwidth_left": "bandwidth left", "max_load": "largest load",
+    "demand_lost_gbps_until": "Gb/s of jobs lost until", "demand_load": "load by jobs after",
+    "routed_by": "routed by",
 }  # fmt: skip
 
 
@@ -115,11 +117,15 @@ def value_text(name: str, value: object) -> str:
 
 def _section(single: Singles) -> PageSection:
     assert _HEADINGS.keys() <= SINGLE_COLUMNS.keys()
+    shown = {
+        name: heading for name, heading in _HEADINGS.items()
+        if single.now["demand_load"] is not None or not name.startswith("demand")
+    }  # fmt: skip
     count, rows = len(single.table), single.table.head(_LISTED).iter_rows(named=True)
     return PageSection(
         "Failures of single parts, worst first",
         tuple(
-            {heading: value_text(name, row[name]) for name, heading in _HEADINGS.items()}
+            {heading: value_text(name, row[name]) for name, heading in shown.items()}
             for row in rows
         ),
         f"The {_LISTED:,} worst of {count:,}." if count > _LISTED else "",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from weft.advice.watch.traffic import PairTraffic
 from weft.advice.what_if.evaluate import ENGINES, InPlace
 from weft.advice.what_if.failures import (
     FAILURE_COLUMNS,
@@ -32,6 +33,7 @@ SAMPLES = 100
 
 _LOST = Column(pl.Int64, "pairs", "Ordered host pairs that cables connect, but that have no path")
 _UNTIL = " (until OpenSM's next sweep)"
+_UNTIL_SWEEP = ("deadlock", "max_load", "ebb", "demand_lost_gbps")
 #: Columns of `Singles.table`. Without a suffix, figures are those after OpenSM's next sweep.
 SINGLE_COLUMNS = {
     **{name: FAILURE_COLUMNS[name] for name in ("failed", "switches", "cables")},
@@ -41,10 +43,11 @@ SINGLE_COLUMNS = {
         f"{name}_until": FAILURE_COLUMNS[name]._replace(
             meaning=FAILURE_COLUMNS[name].meaning + _UNTIL
         )
-        for name in ("deadlock", "max_load", "ebb")
+        for name in _UNTIL_SWEEP
     },
     "pairs_lost": _LOST,
     **{name: FAILURE_COLUMNS[name] for name in ("deadlock", "max_load", "p99_load", "ebb")},
+    "demand_load": FAILURE_COLUMNS["demand_load"],
     "bandwidth_left": Column(pl.Float64, "share", "ebb, relative to that before the failure"),
     **{name: FAILURE_COLUMNS[name] for name in ("routed_by", "refusal")},
 }
@@ -72,7 +75,7 @@ class Singles:
     failures
         The failures, worst first.
     now
-        Figures before any of them: columns ``max_load``, ``ebb`` and ``deadlock``.
+        Figures before any of them: columns of `FAILURE_COLUMNS`.
     table, engines
         Frames of `SINGLE_COLUMNS`, worst first, and of `OTHER_COLUMNS` for the `WORST` failures
         that cut off no host.
@@ -102,6 +105,7 @@ def singles(
     *,
     samples: int = SAMPLES,
     seed: int = 0,
+    demand: PairTraffic | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Singles:
     """Return what the failure of each switch or cable does.
@@ -118,6 +122,8 @@ def singles(
         Engines that are tried for the `WORST` failures that cut off no host.
     samples, seed
         Number and seed of the random bisections.
+    demand
+        What the running jobs send.
     progress
         As for `failure_table`.
     """
@@ -127,7 +133,9 @@ def singles(
         if kind in kinds or PAIRS in kinds
         for failure in each(fabric)
     ]
-    options: dict[str, Any] = {"samples": samples, "seed": seed, "progress": progress}
+    options: dict[str, Any] = {
+        "samples": samples, "seed": seed, "demand": demand, "progress": progress
+    }  # fmt: skip
     judged = [Failure(), *found]
     stale = swept = failure_table(fabric, judged, place.routes, **options)
     name = engine.parse(place.engine)[0].name
@@ -180,7 +188,7 @@ def _row(
     left = after["ebb"] / now["ebb"] if after["ebb"] is not None and now["ebb"] else None
     values = {
         **until, **after, "pairs_lost_until": lost(until), "pairs_lost": lost(after),
-        **{f"{name}_until": until[name] for name in ("deadlock", "max_load", "ebb")},
+        **{f"{name}_until": until[name] for name in _UNTIL_SWEEP},
         "bandwidth_left": left,
         # Machines that had no cable before are not cut off by a failure.
         **{name: until[name] - now[name] for name in ("machines_cut", "hosts_cut")},

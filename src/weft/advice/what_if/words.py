@@ -195,6 +195,15 @@ def singles_sentences(result: Singles) -> list[str]:
             f"OpenSM's {result.engine} fails after {_failures(fallen)}; OpenSM falls back to "
             f"{fallen[0]['routed_by']}."
         )
+    now = result.now["demand_load"]
+    loaded = [row for row in whole if row["demand_load"] is not None]
+    if now is not None and loaded:
+        row = max(loaded, key=lambda row: row["demand_load"])
+        lines.append(
+            "If each host of the running jobs sent at its full rate, the most loaded link between "
+            f"switches would have to carry {now:.2f} times its own rate now, and after OpenSM's "
+            f"next sweep at most {row['demand_load']:.2f} (if {row['failed']} fails)."
+        )
     if helped := _helped(result):
         lines.append(helped)
     pairs = result.pairs
