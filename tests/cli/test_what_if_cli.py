@@ -91,6 +91,45 @@ def test_running_jobs_are_read_from_slurm(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["xgft:1;4;1", "--fail", "each-cable"], "each-cable: xgft:1;4;1 has no cables between"),
+        (["xgft:1;4;1", "--fail", "each-switch", "--report", "p.html"], "fewer than two hosts"),
+        (["bcube:2;1", "--fail", "each-switch"], "OpenSM has forwarding tables only for switches"),
+    ],
+)
+def test_fabrics_without_what_is_asked_are_one_error(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert not captured.out
+
+
+def test_the_only_switch_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("xgft:1;4;1", "--fail", "each-switch") == 0
+    text = capsys.readouterr().out
+    assert "1 cut hosts off, at worst s1-0: 4 machines." in text
+    assert "(s1-0): no host is left." in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_heads_of_tables_are_words_at_usual_widths(
+    cluster: Path, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(cluster, "--fail", "spine1", "--fail", "each-cable", "--pattern", "shift") == 0
+    text = capsys.readouterr().out
+    heads = {word for line in text.splitlines() if line.startswith("┃") for word in line.split()}
+    assert {"deadlock", "bandwidth", "pairs", "lost", "until", "routes", "failed"} <= heads
+    assert ("hops" in heads) == (width == 120)
+    drawn = [line for line in text.splitlines() if line[:1] in set("┏┃┡│└")]
+    assert max(map(len, drawn)) <= width
+    assert all(line[-1] in "┓┃┩│┘" for line in drawn)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         ([], "nothing changes"),
         (["--fail", "spine9"], "no switch, machine or cable 'spine9' in"),
         (["--fail", "spien1"], "(did you mean 'spine1'?)"),

@@ -182,8 +182,10 @@ def what_if_command(
             notes += map(str, missed)
             traffic = JobTraffic.of(loaded, placed, workload or "")
 
+        most = 1000 if samples is None else samples
+
         def judged(of: Scenario) -> WhatIf:
-            found = what_if(loaded, place, of, chosen, wanted, samples=samples or 1000, seed=seed)
+            found = what_if(loaded, place, of, chosen, wanted, samples=most, seed=seed)
             if traffic is None:
                 return found
             text = "What running jobs exchange if each host sends at its full rate."
@@ -194,9 +196,9 @@ def what_if_command(
         if scenario.each:
             base, after = (loaded, place) if result is None else result.settled
             single = singles(
-                base, after, scenario.each, chosen, samples=samples or SAMPLES, seed=seed,
-                demand=None if traffic is None else traffic.traffic,
-                 progress=progress,
+                base, after, scenario.each, chosen,
+                samples=SAMPLES if samples is None else samples, seed=seed,
+                demand=None if traffic is None else traffic.traffic, progress=progress,
             )  # fmt: skip
         if report is not None:
             shown = result

@@ -268,6 +268,8 @@ def _row(known: _Known, failure: Failure) -> dict[str, Any]:
     whole = known.whole
     if whole and isinstance(routes, TableRoutes) and not known.reroute:
         return row | whole.figures_after(remains, routes.table) | {"routed_by": routes.engine}
+    if cut.all():
+        return row | {"refusal": "no host is left"}
     try:
         if whole and known.sweep and not failure.switches:
             swept = known.sweep.after(remains)

@@ -21,6 +21,7 @@ from weft.advice.what_if.failures import (
 from weft.advice.what_if.figures import Remains
 from weft.advice.what_if.pairs import WorstPairs, worst_pairs
 from weft.core.columns import Column, frame_of_rows
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routing import engine
 
@@ -126,6 +127,11 @@ def singles(
         What the running jobs send.
     progress
         As for `failure_table`.
+
+    Raises
+    ------
+    InputError
+        If the fabric has no such parts.
     """
     found = [
         failure
@@ -133,6 +139,8 @@ def singles(
         if kind in kinds or PAIRS in kinds
         for failure in each(fabric)
     ]
+    if not found:
+        raise InputError(f"{', '.join(kinds)}: {fabric.name} has no cables between switches")
     options: dict[str, Any] = {
         "samples": samples, "seed": seed, "demand": demand, "progress": progress
     }  # fmt: skip

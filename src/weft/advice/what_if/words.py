@@ -160,10 +160,8 @@ def kinds_text(result: Singles) -> str:
 def singles_sentences(result: Singles) -> list[str]:
     """Return which failures are worst, how many do harm of each kind, and what was left out."""
     rows = result.table.rows(named=True)
-    if not rows:
-        return ["No part of this kind can fail."]
     cut = [row for row in rows if row["hosts_cut"]]
-    lines = [f"Of {len(rows):,} failures of a single {kinds_text(result)}, "]
+    lines = [f"Of {count_text(len(rows), 'failure')} of a single {kinds_text(result)}, "]
     if cut:
         worst = cut[0]
         lines[0] += f"{len(cut):,} cut hosts off, at worst {worst['failed']}: "
@@ -215,7 +213,8 @@ def singles_sentences(result: Singles) -> list[str]:
             + (
                 f"what OpenSM does is not known ({row['refusal']})."
                 if row["refusal"]
-                else f"{count_text(row['unrouted'], 'host pair')} have no path. {pairs.text()}"
+                else f"{count_text(row['unrouted'], 'host pair')} have no path, those of machines "
+                f"cut off included. {pairs.text()}"
             )
         )
     tried = f" after failures beyond the {min(WORST, len(whole)):,} worst that cut off none"
