@@ -449,17 +449,19 @@ def _host_pairs(fabric: Fabric, fit: _Fit) -> PairTraffic:
     No endpoint sends to itself, so sums over sources, destinations and classes are scaled in turn.
     """
     system, rate = fit.system, fit.rate
-    width = system.receiving.size[system.destination]
+    width = system.receiving.size[system.destination].astype(np.int32)
     count = system.sending.size[system.source] * width
-    pair = np.repeat(np.arange(len(count)), count)
-    within = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    # Millions of pairs: 32 bits halve what they take.
+    pair = np.repeat(np.arange(len(count), dtype=np.int32), count)
+    within = np.arange(len(pair), dtype=np.int32)
+    within -= np.repeat((np.cumsum(count) - count).astype(np.int32), count)
     gbps, hosts, sums = rate[pair], [], []
     for side, index, place in (
         (system.sending, system.source, within // width[pair]),
         (system.receiving, system.destination, within % width[pair]),
     ):
-        at = side.offset[index[pair]] + place
-        hosts.append(fabric.endpoint_node[side.endpoint[at]].astype(np.int64) - fabric.num_switches)
+        at = side.offset[index].astype(np.int32)[pair] + place
+        hosts.append(fabric.endpoint_node[side.endpoint[at]] - np.int32(fabric.num_switches))
         gbps *= side.part[at]
         total = np.bincount(index, rate, minlength=len(side.gbps))
         sums.append((at, side.part * np.repeat(total, side.size)))
@@ -474,4 +476,5 @@ def _host_pairs(fabric: Fabric, fit: _Fit) -> PairTraffic:
         if largest < _SCALED:
             break
     sent = gbps > 0
-    return PairTraffic(hosts[0][sent], hosts[1][sent], gbps[sent])
+    source, destination = (each[sent].astype(np.int64) for each in hosts)
+    return PairTraffic(source, destination, gbps[sent])
