@@ -204,6 +204,23 @@ def test_lanes_are_those_of_the_tables_that_are_loaded() -> None:
     assert result.verdict == "no worse than the present tables, which can deadlock"
 
 
+def test_opensm_runs_in_the_largest_part_and_the_way_back_is_judged() -> None:
+    """The first leaf is cut off, so that OpenSM is not on its hosts."""
+    fabric = load(TREE)
+    uplinks = [f"s1-0[{port}]" for port in (4, 5, 6)]
+    result = rehearse(fabric, route(fabric, "dmodk"), engine="ftree", fail=uplinks)
+    assert result.failed == tuple(uplinks)
+    back = result.moments[-2]
+    assert back.validation.num_disconnected_pairs == 2 * 3 * 6
+    assert back.lost_pairs == 0
+    assert result.verdict == "safe to load and to take back"
+    # Entries around the failed cable lead up again, while others still lead as before.
+    small = load("leaf-spine:leaves=3,spines=2,hosts=2")
+    result = rehearse(small, route(small, "updn:roots=center"), fail=["leaf0[3]"])
+    assert result.problems == ()
+    assert result.verdict == "safe to load, but to take back only after the repair"
+
+
 def test_a_refusal_on_the_way_back_is_a_note() -> None:
     """OpenSM's ftree does not route a tree without some cables, and falls back to minhop."""
     fabric = load("xgft:3;2,2,2;1,2,2")

@@ -116,6 +116,8 @@ class Rehearsal:
     problems: tuple[str, ...]
     #: What the failure costs, and what OpenSM's answers to it risk.
     risks: tuple[str, ...]
+    #: Whether none of these is on the way back.
+    returns: bool
     notes: tuple[str, ...]
 
     def table(self) -> pl.DataFrame:
@@ -139,6 +141,8 @@ class Rehearsal:
             return "NOT SAFE TO LOAD"
         if self.moments[0].deadlock != "no":
             return "no worse than the present tables, which can deadlock"
+        if not self.returns:
+            return "safe to load, but to take back only after the repair"
         return "safe to load and to take back"
 
     def text(self) -> list[str]:
@@ -245,6 +249,8 @@ def rehearse(
             for earlier, moment in pairwise(trial.moments)
             for fault in _faults(first, earlier, moment)
         ]
+        way_back = [*pairwise(trial.moments)][len(loaded) + 2 : -1]
+        returns = not any(_faults(first, *each) for each in way_back)
         last = trial.moments[-1].routes.table
         differ = int(np.count_nonzero(last != first.routes.table))
         if differ:
@@ -258,7 +264,7 @@ def rehearse(
             fabric, names, change, tuple(trial.moments),
             problems=tuple(fault for ours, fault in faults if ours),
             risks=tuple(fault for ours, fault in faults if not ours),
-            notes=tuple(trial.notes),
+            returns=returns, notes=tuple(trial.notes),
         )  # fmt: skip
 
 
@@ -430,10 +436,13 @@ def _failing(
 def _manager_host(
     fabric: Fabric, ports: Sequence[str], names: Sequence[str], sm_host: str | int | None
 ) -> int:
-    """Return the host on which OpenSM runs, which keeps its cable."""
+    """Return the host on which OpenSM runs, by default in the largest part that is left."""
     left = fabric.without(cables=ports)
     if sm_host is None:
-        return sm_node(left, None)
+        part = left.graph.components
+        aside = left.graph.row_node[part != np.bincount(part).argmax()]
+        cables = np.flatnonzero(np.isin(left.link_from, aside)) >> 1
+        return sm_node(left.without(cables=np.unique(cables).tolist()), None)
     own = sm_node(fabric, sm_host)
     if not (left.endpoint_node == own).any():
         raise InputError(
