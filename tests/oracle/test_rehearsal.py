@@ -218,7 +218,7 @@ def test_opensm_runs_in_the_largest_part_and_the_way_back_is_judged() -> None:
     small = load("leaf-spine:leaves=3,spines=2,hosts=2")
     result = rehearse(small, route(small, "updn:roots=center"), fail=["leaf0[3]"])
     assert result.problems == ()
-    assert result.verdict == "safe to load, but to take back only after the repair"
+    assert result.verdict == "safe to load, but not to take back while the parts are failed"
 
 
 def test_a_refusal_on_the_way_back_is_a_note() -> None:

@@ -142,7 +142,7 @@ class Rehearsal:
         if self.moments[0].deadlock != "no":
             return "no worse than the present tables, which can deadlock"
         if not self.returns:
-            return "safe to load, but to take back only after the repair"
+            return "safe to load, but not to take back while the parts are failed"
         return "safe to load and to take back"
 
     def text(self) -> list[str]:
@@ -347,7 +347,7 @@ class _Trial:
         if subnet.engine == "file" and self.after.num_vls == 1:
             self.note(name, lambda: subnet.reload(step))
         else:
-            self.note(name, lambda: subnet.restart("file", step))
+            self.note(name, lambda: subnet.restart(step))
 
     def back(self, engine: str | None, first: TableRoutes) -> None:
         """Go back to the engine of before or, without one, to the tables of before."""

@@ -400,15 +400,13 @@ class Subnet(Running):
         assert isinstance(routes, TableRoutes)  # tables_for refuses other routes
         return tables, routes.on(fabric, self.fabric)
 
-    def restart(self, engine: str, routes: TableRoutes | None = None) -> None:
+    def restart(self, routing: str | TableRoutes) -> None:
         """End OpenSM, start it with another engine or other routes, and wait for its sweep.
 
         Parameters
         ----------
-        engine
-            Engine of OpenSM; not used if there are routes.
-        routes
-            Routes that OpenSM loads, as for `reload`.
+        routing
+            Engine of OpenSM, or routes that it loads, as for `reload`.
 
         Raises
         ------
@@ -416,11 +414,12 @@ class Subnet(Running):
             If OpenSM cannot express the routes, or the engine refuses the fabric: then `sweep` has
             the engine to which OpenSM fell back.
         """
-        tables = given = None
-        if routes is not None:
-            tables, given = self._to_load(routes)
-            engine = tables.settings["routing_engine"]
-        self._restart(engine, tables)
+        if isinstance(routing, str):
+            given = None
+            self._restart(routing, None)
+        else:
+            tables, given = self._to_load(routing)
+            self._restart(tables.settings["routing_engine"], tables)
         self._verify(self._expect(read_guid2lid(self.folder / GUID2LID)), given)
 
     def unlink(self, *ports: str, sweep: bool = True) -> None:
@@ -439,16 +438,15 @@ class Subnet(Running):
         if sweep:
             self.manager.sweep_again()
 
-    def relink(self, *ports: str, sweep: bool = True) -> None:
-        """Plug in the cables of ports again; with `sweep`, let OpenSM route again."""
+    def relink(self, *ports: str) -> None:
+        """Plug in the cables of ports again, and let OpenSM route again."""
         for port in ports:
             cable = self.initial_fabric.find_cable(port)
             if cable not in self._pulled:
                 raise InputError(f"the cable in {port} is not unplugged")
             self._console(f"ReLink {self._end_of(cable)}")
             del self._pulled[cable]
-        if sweep:
-            self.manager.sweep_again()
+        self.manager.sweep_again()
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
