@@ -210,6 +210,8 @@ def test_opensm_runs_in_the_largest_part_and_the_way_back_is_judged() -> None:
     uplinks = [f"s1-0[{port}]" for port in (4, 5, 6)]
     result = rehearse(fabric, route(fabric, "dmodk"), engine="ftree", fail=uplinks)
     assert result.failed == tuple(uplinks)
+    between = result.table()["between"].to_list()
+    assert between == [None, "safe", None, between[3], "no deadlock", "no deadlock"]
     back = result.moments[-2]
     assert back.validation.num_disconnected_pairs == 2 * 3 * 6
     assert back.lost_pairs == 0

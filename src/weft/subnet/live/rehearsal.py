@@ -51,8 +51,9 @@ MOMENT_COLUMNS = {
     ),
     "between": Column(
         pl.String, "",
-        "what can happen while the entries change one after the other: safe, loss or deadlock (on "
-        "one lane); null if none changes",
+        "what can happen while the entries change one after the other: safe, loss, deadlock (on "
+        "one lane) or, if packets are lost before or after it anyway, no deadlock; null if no "
+        "entry changes",
     ),
 }  # fmt: skip
 
@@ -70,10 +71,10 @@ class HeldTables:
     validation: Validation
     changed_entries: int
     changed_switches: int
-    #: Credit loops and entries that lose packets while entries since the last moment change, on the
-    #: present cables; entries count only if neither the previous nor the present tables lose any.
+    #: Credit loops, and number of entries that lose packets, while entries since the last moment
+    #: change, on the present cables; None if the previous or the present tables lose some, too.
     loops_between: list[CreditLoop] = field(default_factory=list)
-    lost_between: int = 0
+    lost_between: int | None = None
 
     @property
     def lost_pairs(self) -> int:
@@ -94,7 +95,8 @@ class HeldTables:
         """Return the values of `MOMENT_COLUMNS`."""
         between = None
         if self.changed_entries:
-            between = "loss" if self.lost_between else "safe"
+            between = "no deadlock" if self.lost_between is None else "safe"
+            between = "loss" if self.lost_between else between
             between = "deadlock" if self.loops_between else between
         return (
             self.name, self.took_s, self.changed_entries, self.changed_switches, self.lost_pairs,
@@ -312,7 +314,7 @@ class _Trial:
         changed = differences(whole, lids, earlier, self.held)
         one, other = (each.on(whole, fabric) for each in (earlier, self.held))
         loops: list[CreditLoop] = []
-        lost = 0
+        lost = None
         if len(changed):
             mixture = MixedTables.of(*distinct_lids(one, other))
             loops, _ = credit_loops(fabric, mixture)
