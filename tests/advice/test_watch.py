@@ -5,6 +5,7 @@ import pytest
 from tests.machine_fabrics import rail_fabric
 
 from weft.advice.watch.page import watch_page
+from weft.advice.watch.relief import ReliefCase
 from weft.advice.watch.traffic import PairTraffic, expected_traffic, injection
 from weft.advice.watch.watch import watch
 from weft.core.errors import InputError
@@ -147,6 +148,40 @@ def test_the_interval_of_a_relief_spans_what_jobs_may_exchange():
         )
         assert after / before == ratio
     assert (theirs.before, theirs.low, theirs.high) == pytest.approx((0.6, 0.6, 0.9))
+
+
+def test_a_short_last_interval_is_not_judged():
+    routes = route(TREE, "dmodk")
+    loads = _traffic((0, 5, 100)).loads(TREE, routes).per_link
+    long, short = (Rates.of_links(TREE, loads, seconds=seconds) for seconds in (30.0, 2.0))
+    checked = validate(TREE, routes)
+    for series, judged in (((long, short), long), ((short, long), long), ((long, long), long)):
+        found = watch(series, routes, checked, {}, relief=False)
+        assert found.rates is judged
+        assert any("judged instead" in note for note in found.notes) == (series[-1] is short)
+
+
+def test_counters_that_the_jobs_do_not_explain_are_said():
+    routes = route(TREE, "dmodk")
+    loads = _traffic((0, 5, 100), (1, 9, 50)).loads(TREE, routes).per_link
+    hosts = {"a": np.array([0, 5]), "b": np.array([1, 9])}
+    for share, wrong in ((1.0, False), (0.4, True)):
+        measured = np.where(inner_links(TREE), share * loads, loads)
+        rates = Rates.of_links(TREE, measured, seconds=30.0)
+        found = watch([rates], routes, validate(TREE, routes), hosts, relief=False)
+        assert any("do not explain the counters" in note for note in found.notes) == wrong
+
+
+def test_traffic_that_only_host_cables_carry_has_no_relief_that_helps():
+    routes = route(TREE, "dmodk")
+    case = ReliefCase(
+        TREE,
+        routes,
+        validate(TREE, routes),
+        (_traffic((0, 1, 100)),),
+        np.full(TREE.num_links, 50.0),
+    )
+    assert not case.relief("engine", "other", "", TREE, route(TREE, "minhop")).helps
 
 
 def test_nothing_relieves_what_one_host_sends_alone():

@@ -133,6 +133,12 @@ def test_a_command_gives_a_reading_each_time(readings, tmp_path, capsys):
         (["r0", "r30", "--engine", "dmodk", "--top", "0"], "--top"),
         (["r0", "r30", "--engine", "dmodk", "--jobs", "r0"], "no header with JOBID"),
         (["--engine", "dmodk", "--every", "1s", "--", "/no/program"], "cannot run /no/program"),
+        (["--engine", "dmodk"], "two or more readings"),
+        (["--engine", "dmodk", "--every", "30", "--", "true"], "a time with a unit"),
+        (
+            ["--engine", "dmodk", "--every", "1ms", "--times", "2", "--", "false"],
+            "no reading in 2 tries",
+        ),
     ],
 )
 def test_bad_input_is_one_error(readings, tmp_path, capsys, words, said):

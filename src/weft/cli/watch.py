@@ -57,6 +57,9 @@ from weft.routing.validation.validate import Validation, validate
 from weft.subnet.audit import audit
 from weft.workload.slurm_jobs import RunningJob, job_hosts, read_jobs
 
+#: A shorter time between two readings is a number without a unit, taken for nanoseconds.
+_LEAST_S = 1e-3
+
 
 def watch_command(
     fabric: FabricArgument,
@@ -131,6 +134,8 @@ def watch_command(
         ("--store", store, (".parquet",)), ("--report", report, (".html", ".htm")),
         ("--table", table, TABLES),
     )  # fmt: skip
+    if not readings and not (every or store):
+        raise InputError("expected two or more readings of port counters after the fabric")
     if top < 1:
         raise InputError(f"--top: expected at least 1, not {top}")
     if (every is None) != (not command):
@@ -199,8 +204,10 @@ def _readings(
         yield files
         return
     seconds = parse_duration_ns(every) / 1e9
+    if seconds < _LEAST_S:
+        raise InputError(f"--every {every}: expected a time with a unit, such as 30s")
     with tempfile.TemporaryDirectory(prefix="weft-watch-") as folder:
-        number = 0
+        number = read = 0
         while times is None or number < times:
             due = time.monotonic() + seconds
             now = datetime.now(UTC)
@@ -216,10 +223,13 @@ def _readings(
             else:
                 files.append(os.path.join(folder, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}.txt"))
                 Path(files[-1]).write_bytes(done.stdout)
+                read += 1
                 yield files
             number += 1
             if times is None or number < times:
                 time.sleep(max(due - time.monotonic(), 0.0))
+        if not read:
+            raise InputError(f"{command[0]} gave no reading in {times} tries")
 
 
 def _counted(files: Sequence[str], fabric: Fabric, store: Path | None) -> Counters:

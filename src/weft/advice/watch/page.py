@@ -21,6 +21,8 @@ from weft.report.comparison_data import EngineVerdict, Page, PageSection, Patter
 _INTERVALS, _CHANGES = 8, 3
 #: Shorter intervals have fractions of seconds.
 _LONG_S = 5.0
+#: A longer list of machines, in characters, is folded.
+_LONG = 300
 _WORDS = Words(
     engine="State", pattern="Interval", amount="Traffic", unit="Gb/s", counted=False,
     load="share of the rate", load_text="A load of 1 is the rate of the link.",
@@ -147,8 +149,11 @@ def _texts(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _breakable(hosts: str) -> Markup:
-    """Return a host list that may be broken after its commas."""
-    return Markup(",<wbr>").join(hosts.split(","))
+    """Return a host list that may be broken after its commas, folded if it is long."""
+    text = Markup(",<wbr>").join(hosts.split(","))
+    if len(hosts) <= _LONG:
+        return text
+    return Markup("<details><summary>names</summary>{}</details>").format(text)
 
 
 def _jobs(found: Watch) -> tuple[dict[str, Any], ...]:

@@ -120,7 +120,7 @@ class ReliefCase:
             self.before * float(later.max()) / peak
             for later, peak in zip(busy, self._peaks, strict=True)
             if peak
-        ]
+        ] or [self.before]  # no estimate has traffic between switches
         busiest = fabric.link_name(int(inner[np.argmax(busy[0])]))
         return Relief(
             kind, change, cost, self.before, after[0], min(after), max(after), busiest, but,

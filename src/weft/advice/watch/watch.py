@@ -38,6 +38,10 @@ BUSY = 0.5
 LEAST = 0.005
 #: Longest host list in a sentence, in characters.
 _LONGEST = 40
+#: Part of a measured rate from which the fit is said not to explain it.
+_MISFIT = 0.1
+#: An interval this much shorter than the one before is the tail of a series, and not judged.
+_TAIL = 0.1
 #: Largest number of pairs of hosts whose paths are followed to find the link behind.
 _MOST_PAIRS = 2**20
 #: Number of jobs for which other machines are sought.
@@ -319,6 +323,7 @@ def watch(
     """
     if not series:
         raise InputError("rates need two readings of the same ports")
+    series, tail = _without_tail(series)
     rates = series[-1]
     fabric = rates.fabric
     measured, waits = rates.link_gbps, rates.link_wait_share
@@ -344,7 +349,9 @@ def watch(
         )
         for at, link in enumerate(hot)
     )  # fmt: skip
-    said = [*notes, *(f"The prediction leaves out {each}." for each in left)]
+    estimated = fitted.loads(fabric, routes).per_link
+    said = [*notes, *tail, *(f"The prediction leaves out {each}." for each in left)]
+    said += _misfits(fabric, hot, measured, estimated)
     changes: list[Relief] = []
     no_relief = ""
     if not relief:
@@ -363,9 +370,40 @@ def watch(
         said += unjudged
     return Watch(
         fabric, tuple(series), found, _hosts(rates, routes, fitted, jobs), dict(jobs), predicted,
-        fitted.loads(fabric, routes).per_link, tuple(changes), no_relief,
+        estimated, tuple(changes), no_relief,
         growing(fabric, series, routes), tuple(said),
     )  # fmt: skip
+
+
+def _without_tail(series: Sequence[Rates]) -> tuple[Sequence[Rates], list[str]]:
+    """Return the series without a last interval that is much shorter than the one before."""
+    if len(series) < 2:
+        return series, []
+    before, last = (end - begin for begin, end in map(interval_of, series[-2:]))
+    if last >= _TAIL * before:
+        return series, []
+    return series[:-1], [
+        f"The last interval lasts {last.total_seconds():g} s, the one before "
+        f"{before.total_seconds():g} s, which is judged instead."
+    ]
+
+
+def _misfits(
+    fabric: Fabric, hot: NDArray[np.int64], measured: NDArray[np.float64],
+    estimated: NDArray[np.float64],
+) -> list[str]:  # fmt: skip
+    """Return a sentence if the rates of pairs that fit best do not give the measured rates."""
+    off = np.abs(estimated - measured)[hot]
+    wrong = np.flatnonzero(off > _MISFIT * measured[hot])
+    if not len(wrong):
+        return []
+    link = int(hot[wrong[np.argmax(off[wrong])]])
+    return [
+        "The tables and jobs do not explain the counters of "
+        f"{count_text(len(wrong), 'hot cable')}: {fabric.link_name(link)} would carry "
+        f"{estimated[link]:.1f} Gb/s, not {measured[link]:.1f}. Do not trust their shares; check "
+        "that tables, list of jobs and readings are of the same time."
+    ]
 
 
 def interval_of(rates: Rates) -> tuple[datetime, datetime]:
