@@ -59,6 +59,17 @@ def test_tables_and_engine_are_those_of_a_folder(
     assert "stale: tables of 1 switch not in the fabric: leaf4" in capsys.readouterr().out
 
 
+def test_the_engine_of_an_export_is_that_of_its_opensm_conf(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["opensm", "export", str(cluster), "--engine", "updn", "--out", f"{tmp_path}/t"]) == 0
+    )
+    capsys.readouterr()
+    assert run(cluster, "--tables", tmp_path / "t", "--fail", "spine1") == 0
+    assert "If spine1 fails: 96 of 240 host pairs (40.0%) have no path" in capsys.readouterr().out
+
+
 def test_failures_of_each_part_are_a_table(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

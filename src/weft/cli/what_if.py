@@ -257,7 +257,8 @@ def _in_place(
     ]  # fmt: skip
     if found.routes is None:
         notes.append(f"note: no tables in {path}; those of the first sweep are taken")
-    named = spec or found.engine or _USUAL
+    chosen = found.settings.get("routing_engine", "").partition(",")[0].strip()
+    named = spec or found.engine or (chosen if chosen != "(null)" else "") or _USUAL
     for name in _LISTS:
         listed = found.settings.get(name, "(null)")
         if spec is not None or listed in ("", "(null)"):
