@@ -103,6 +103,11 @@ def rehearse_command(
             loaded, new, before=before, engine=real or "minhop", fail=fail, at=at, seed=seed,
             sm_host=sm_host, options=opensm_settings(option), timeout_s=timeout, keep=keep,
         )  # fmt: skip
+    if report is not None:
+        from weft.report.comparison_page import write_comparison_page
+        from weft.subnet.live.rehearsal_page import rehearsal_page
+
+        write_comparison_page(rehearsal_page(result), report)
     table = result.table()
     emit(
         fabric=loaded.name, failed=result.failed, safe=not result.problems, moments=table,
@@ -110,11 +115,6 @@ def rehearse_command(
         worst=result.worst.name, notes=result.notes,
     )  # fmt: skip
     _print(result)
-    if report is not None:
-        from weft.report.comparison_page import write_comparison_page
-        from weft.subnet.live.rehearsal_page import rehearsal_page
-
-        write_comparison_page(rehearsal_page(result), report)
     return int(bool(result.problems))
 
 

@@ -159,9 +159,6 @@ def watch_command(
                 by=by, engine=opensm, relief=not no_relief,
                 notes=(*_said(caught), *map(str, missed), *began),
             )  # fmt: skip
-        if given("--json"):
-            emit(**result.as_json())
-        show(result, console())
         if table is not None:
             write_table(result.table(), table)
         if report is not None:
@@ -169,6 +166,9 @@ def watch_command(
             from weft.report.comparison_page import write_comparison_page
 
             write_comparison_page(watch_page(result), report)
+        if given("--json"):
+            emit(**result.as_json())
+        show(result, console())
     return 0
 
 

@@ -210,6 +210,14 @@ def what_if_command(
         said += traffic.sentences(result)
     if single is not None:
         said += singles_sentences(single)
+    if report is not None and shown is not None:
+        write_comparison_page(
+            what_if_page(shown, single, said, notes, example=result is None), report
+        )
+    if table is not None and result is not None:
+        write_table(result.table, table)
+    if failures is not None and single is not None:
+        write_table(single.table, failures)
     out = open_console()
     for line in (*said, *notes):
         out.print(escape(line), soft_wrap=True)
@@ -228,15 +236,8 @@ def what_if_command(
         failures_by_engine=single.engines if single else None,
         pairs=single.pairs.table if single and single.pairs else None,
     )  # fmt: skip
-    if report is not None and shown is not None:
-        write_comparison_page(
-            what_if_page(shown, single, said, notes, example=result is None), report
-        )
+    if report is not None:
         out.print(f"report: {escape(str(report))}")
-    if table is not None and result is not None:
-        write_table(result.table, table)
-    if failures is not None and single is not None:
-        write_table(single.table, failures)
     return 0
 
 

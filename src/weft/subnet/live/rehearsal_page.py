@@ -14,14 +14,16 @@ _PATTERN = "all-to-all"
 
 def rehearsal_page(rehearsal: Rehearsal) -> Page:
     """Return the data of the page of a rehearsal."""
-    verdict, *lines = rehearsal.text()
+    first = 1 + len(rehearsal.problems) + len(rehearsal.risks)
+    answer, lines = rehearsal.text()[:first], rehearsal.text()[first:]
     units = {
         name: f" ({column.unit})" if column.unit else "" for name, column in MOMENT_COLUMNS.items()
     }
     moments = tuple(
         {
             f"{name.replace('_', ' ').removesuffix(' s')}{units[name]}": "" if value is None
-            else f"{value:.2f}" if isinstance(value, float) else value
+            else f"{value:.2f}" if isinstance(value, float)
+            else f"{value:,}" if isinstance(value, int) else value
             for name, value in row.items()
         }
         for row in rehearsal.table().iter_rows(named=True)
@@ -41,7 +43,11 @@ def rehearsal_page(rehearsal: Rehearsal) -> Page:
         fabric, f"Rehearsal of new tables of {fabric.name}",
         fabric_facts(fabric), {}, (*engines,), {_PATTERN: "one flow between each two hosts"},
         (*runs,),
-        notes=tuple(f"{line[0].upper()}{line[1:]}." for line in (*lines, *change.text())),
-        notes_title="Worst moment, and what changes", answer=f"{verdict[0].upper()}{verdict[1:]}.",
+        notes=tuple(map(_sentence, (*lines, *change.text()))),
+        notes_title="Worst moment, and what changes", answer=" ".join(map(_sentence, answer)),
         sections=(PageSection("Moments", moments),),
     )  # fmt: skip
+
+
+def _sentence(line: str) -> str:
+    return f"{line[0].upper()}{line[1:]}."
