@@ -11,7 +11,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routing import route
-from weft.routing.engines.dor import _factors, dor_as_opensm
+from weft.routing.engines.dor import _factors, dor_in_place
 from weft.routing.routes import TableRoutes
 
 
@@ -23,7 +23,7 @@ def test_dimension_order_by_ports(seed: int, lmc: int) -> None:
     assert isinstance(routes, TableRoutes)
     assert np.array_equal(routes.table, plain.tables(fabric, lmc, None))
     table, present = random_entries(fabric, lmc, seed)
-    again = dor_as_opensm(fabric, table, lmc=lmc)
+    again = dor_in_place(fabric, table, "ports", (), lmc)
     assert np.array_equal(again.table, plain.tables(fabric, lmc, None, present))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.cli.opensm import settings
+from weft.cli.common import opensm_settings
 from weft.core.errors import InputError
 from weft.fabrics.load import fabric as load
 from weft.routing import route
@@ -55,13 +55,13 @@ def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
 def test_options_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "roots").write_text("0x1\n")
-    assert settings(("root_guid_file=roots", "lash_start_vl=1")) == {
+    assert opensm_settings(("root_guid_file=roots", "lash_start_vl=1")) == {
         "root_guid_file": str(tmp_path / "roots"),
         "lash_start_vl": "1",
     }
     for text in ("qos", "=1"):
         with pytest.raises(InputError, match="expected name=value"):
-            settings((text,))
+            opensm_settings((text,))
 
 
 def test_dumps_of_a_folder_and_of_files(tmp_path: Path) -> None:
