@@ -22,11 +22,14 @@ from weft.advice.what_if.figures import Remains
 from weft.advice.what_if.pairs import WorstPairs, worst_pairs
 from weft.core.columns import Column, frame_of_rows
 from weft.core.errors import InputError
+from weft.core.pool import cores, run_all
 from weft.fabrics import Fabric
 from weft.routing import engine
 
 #: Number of failures, worst first, for which other engines are tried: of those that cut off none.
 WORST = 5
+#: Number of hosts from which these are judged in several processes.
+_LARGE = 1_000
 #: Kind of failures of two parts at the same time.
 PAIRS = "each-pair"
 #: Random bisections of each failure.
@@ -163,14 +166,17 @@ def singles(
     order = sorted(range(len(rows)), key=lambda at: harm(rows[at]), reverse=True)
     # Routes cannot help machines without a cable.
     first = [at for at in order if not rows[at]["hosts_cut"]][:WORST]
+    tasks = [(other, at) for other in engines for at in first]
+    # Workers take seconds to start, in which a small fabric is judged.
+    processes = cores() if fabric.num_hosts >= _LARGE else 1
+    results, complete = run_all(_judge_anew, (fabric, found, samples, seed), tasks, processes, None)
+    if not complete:
+        raise KeyboardInterrupt
     others = []
-    for other in engines:
-        table = failure_table(
-            fabric, [found[at] for at in first], other, samples=samples, seed=seed, processes=1
-        )
-        for at, row in zip(first, table.rows(named=True), strict=True):
-            lost = None if row["unrouted"] is None else row["unrouted"] - apart[at + 1]
-            others.append((row["failed"], other, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
+    for (other, at), judged_anew in zip(tasks, results, strict=True):
+        row = judged_anew or {}
+        lost = None if row["unrouted"] is None else row["unrouted"] - apart[at + 1]
+        others.append((row["failed"], other, lost, *(row[key] for key in [*OTHER_COLUMNS][3:])))
     pairs = None
     if PAIRS in kinds:
         pairs = worst_pairs(fabric, found, swept[1:], place.routes, **options)
@@ -179,6 +185,20 @@ def singles(
         frame_of_rows(SINGLE_COLUMNS, [tuple(rows[at].values()) for at in order]),
         frame_of_rows(OTHER_COLUMNS, others), pairs,
     )  # fmt: skip
+
+
+def _judge_anew(
+    known: tuple[Fabric, Sequence[Failure], int, int],
+    task: tuple[str, int],
+    watch: Callable[[Any], None],
+) -> dict[str, Any]:
+    """Return the figures of an engine after a failure."""
+    fabric, failures, samples, seed = known
+    watch(None)
+    other, at = task
+    return failure_table(
+        fabric, [failures[at]], other, samples=samples, seed=seed, processes=1
+    ).row(0, named=True)
 
 
 def _disconnected(fabric: Fabric, failure: Failure) -> int:
