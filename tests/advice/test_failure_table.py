@@ -65,12 +65,11 @@ def test_rows_are_those_of_compare(name: str, engine: str, after: str) -> None:
     routes: TableRoutes | str = engine
     reroute = engine.partition(":")[0] if after == "sweep" else ""
     if after == "sweep" and base.forwards[base.host_nodes].any():
-        pytest.skip("OpenSM has no tables of hosts")
+        with pytest.raises(NotApplicable, match="only for switches"):
+            failure_table(base, failures, routes, reroute=reroute, samples=0, processes=1)
+        return
     if after != "anew":
-        try:
-            routes = route(base, engine)
-        except NotApplicable:
-            pytest.skip("the engine does not route this fabric")
+        routes = route(base, engine)
     table = failure_table(
         base, failures, routes, reroute=reroute, samples=SAMPLES, seed=4, processes=1
     )

@@ -240,6 +240,11 @@ def test_growing_errors_are_ranked_by_the_traffic_of_their_cables():
     assert rows[0]["pairs"] == 30
     assert rows[0]["gbps"] == 40.0
     assert "errors grow: s1-0[1] -- h0[1]: 100 errors; carries 40.0 Gb/s; if pulled" in found.text()
+    # Switches that route adaptively avoid a cable that is pulled.
+    adaptive = route(TREE, "ecmp")
+    found = watch([rates, rates], adaptive, validate(TREE, adaptive), {}, relief=False)
+    assert found.growing["pairs"].null_count() == 3
+    assert "lose their path" not in found.text()
 
 
 def _errors(counts):

@@ -22,7 +22,10 @@ GROWING_COLUMNS: Mapping[str, Column] = {
     "link_downs": Column(pl.Int64, "", "Times that the link went down (null: not known)"),
     "gbps": Column(pl.Float64, "Gb/s", "Measured rate of both directions (null: not known)"),
     "pairs": Column(
-        pl.Int64, "pairs", "Ordered pairs of hosts that lose their path if the cable is pulled"
+        pl.Int64,
+        "pairs",
+        "Ordered pairs of hosts that lose their path if the cable is pulled (null: routes are "
+        "adaptive)",
     ),
     "detour": Column(
         pl.Boolean, "", "Whether other cables connect its ends, so that new tables restore them"
@@ -48,14 +51,16 @@ def growing(fabric: Fabric, series: Sequence[Rates], routes: Routes) -> pl.DataF
     )
     if counted.is_empty():
         return frame_of_rows(GROWING_COLUMNS, [])
-    pairs = loads_between_machines(fabric, routes).per_link
+    # Switches that route adaptively send around a cable that is pulled.
+    pairs = loads_between_machines(fabric, routes).per_link if routes.settled else None
     gbps = series[-1].link_gbps.reshape(-1, 2)
     rows = []
     for cable, *counts in counted.iter_rows():
         known = gbps[cable][~np.isnan(gbps[cable])]
         rows.append((
             fabric.cable_name(cable), *counts, float(known.sum()) if len(known) else None,
-            round(float(pairs[2 * cable : 2 * cable + 2].sum())), _has_detour(fabric, cable),
+            None if pairs is None else round(float(pairs[2 * cable : 2 * cable + 2].sum())),
+            _has_detour(fabric, cable),
         ))  # fmt: skip
     return frame_of_rows(GROWING_COLUMNS, rows).sort(
         ["gbps", "pairs", "errors", "cable"], descending=[True, True, True, False], nulls_last=True

@@ -249,11 +249,11 @@ class Watch:
                 if row[name]
             )  # fmt: skip
             carried = "" if row["gbps"] is None else f"; carries {row['gbps']:.1f} Gb/s"
-            then = "new tables lead around it" if row["detour"] else "no other cables lead there"
-            lines.append(
-                f"errors grow: {row['cable']}: {counts}{carried}; if pulled, {row['pairs']:,} "
-                f"pairs lose their path, {then}"
+            lost = "" if row["pairs"] is None else f"{row['pairs']:,} pairs lose their path, "
+            then = (
+                "other cables connect its ends" if row["detour"] else "no other cables lead there"
             )
+            lines.append(f"errors grow: {row['cable']}: {counts}{carried}; if pulled, {lost}{then}")
         return "\n".join([*lines, *self.notes])
 
     def as_json(self) -> dict[str, Any]:
