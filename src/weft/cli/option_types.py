@@ -81,3 +81,8 @@ OsmSettings = Annotated[
     SERVICE(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
 ]
 KeptFolder = Annotated[Folder, OUTPUT(help="Folder in which to keep OpenSM's log and dumps.")]
+# Option of all commands that take the running jobs.
+JobsFile = Annotated[
+    File | None,
+    FIRST(help="Running jobs: output of squeue or scontrol show job, as text or JSON."),
+]

@@ -36,6 +36,7 @@ from weft.cli.option_types import (
     WORKLOAD,
     Engine,
     File,
+    JobsFile,
     Pattern,
     Whole,
     Word,
@@ -84,10 +85,7 @@ def watch_command(
         Engine | None,
         ROUTING(help="Engine that computed the tables, if they are not in a file."),
     ] = None,
-    jobs: Annotated[
-        File | None,
-        FIRST(help="Running jobs: output of squeue or scontrol show job, as text or JSON."),
-    ] = None,
+    jobs: JobsFile = None,
     pattern: Annotated[
         Pattern, WORKLOAD(help="Traffic pattern of the prediction, within each job.")
     ] = "all-to-all",

@@ -34,6 +34,7 @@ from weft.cli.option_types import (
     WORKLOAD,
     Engine,
     File,
+    JobsFile,
     Pattern,
     Whole,
     Workload,
@@ -129,10 +130,7 @@ def what_if_command(
             consume_multiple=(1, None),
         ),
     ] = (),
-    jobs: Annotated[
-        File | None,
-        FIRST(help="Running jobs: output of squeue or scontrol show job, as text or JSON."),
-    ] = None,
+    jobs: JobsFile = None,
     workload: Annotated[
         Workload | None,
         WORKLOAD(help="Workload within each running job. Default: all-to-all."),
