@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weft.core.frozen import FrozenArrays, read_only
 from weft.core.words import quoted
+from weft.fabrics.machine_model import MachineModel
 
 
 class NodeKind(IntEnum):
@@ -79,6 +80,7 @@ class FabricArrays(FrozenArrays):
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     assigned: tuple[tuple[str, str], ...] = ()
+    machine_model: MachineModel | None = None
     # -- counts ------------------------------------------------------------------------------
 
     @cached_property

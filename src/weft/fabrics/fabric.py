@@ -87,6 +87,8 @@ class Fabric(FabricArrays):
     assigned
         Machine and role that a table of machines gives each node, empty texts where it gives none;
         empty without a table.
+    machine_model
+        What is inside each machine; None if it is not known. Its processors are the hosts.
     """
 
     @classmethod
@@ -187,14 +189,17 @@ class Fabric(FabricArrays):
         return read_only(count[which])
 
     def apart(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return whether pairs of host numbers are adapters of different machines.
+        """Return whether the messages of pairs of host numbers cross links.
+
+        Those of adapters of one machine do not, unless the fabric has the inside of its machines.
 
         Parameters
         ----------
         a, b
             Host numbers of equal length.
         """
-        different: NDArray[np.bool_] = self.machine_of_host[a] != self.machine_of_host[b]
+        unit = self.machine_of_host if self.machine_model is None else self.host_nodes
+        different: NDArray[np.bool_] = unit[a] != unit[b]
         return different
 
     @cached_property

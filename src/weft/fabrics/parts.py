@@ -13,6 +13,7 @@ from weft.core.arguments import MAX_INT32, whole_number
 from weft.core.errors import InputError
 from weft.core.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, parse_rate
 from weft.fabrics.arrays import FabricArrays, NodeKind
+from weft.fabrics.machine_model import MachineModel
 
 F = TypeVar("F", bound=FabricArrays)
 
@@ -59,6 +60,7 @@ class Parts:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     host_of_whole: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     assigned: list[tuple[str, str]] = field(default_factory=list)
+    machine_model: MachineModel | None = None
 
     def __post_init__(self) -> None:
         if len(self.host_of_whole) != len(self.kind):
@@ -108,6 +110,7 @@ class Parts:
             parameters=dict(fabric.parameters),
             host_of_whole=fabric.host_of_whole.copy(),
             assigned=list(fabric.assigned),
+            machine_model=fabric.machine_model,
         )
 
 
@@ -185,6 +188,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
         family=parts.family,
         parameters=dict(parts.parameters),
         assigned=tuple(parts.assigned[node] for node in order) if parts.assigned else (),
+        machine_model=parts.machine_model,
     )
     lid, lmc = _destination_lids(fabric, number, parts.lid)
     return replace(fabric, lid=lid, lmc=lmc)

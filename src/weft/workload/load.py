@@ -21,6 +21,7 @@ from weft.workload.collectives import (
 )
 from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
+from weft.workload.places import Places
 from weft.workload.workload import Workload
 
 #: Size of each message of a workload that is loaded from the spec of a pattern.
@@ -32,6 +33,7 @@ def load_workload(
     num_ranks: int | None = None,
     *,
     format: str | None = None,
+    places: Places | None = None,
     **options: Any,
 ) -> Workload:
     """Read a workload from a file, or construct it from a spec.
@@ -49,6 +51,9 @@ def load_workload(
         `num_ranks` is given, too, the numbers must be equal.
     format
         Format of the file; if left out, it follows from the file's name or contents.
+    places
+        Machines and processors of the ranks, for applications that depend on them; by default, each
+        rank has a machine of its own.
     options
         Options of the format or of the application.
 
@@ -73,7 +78,7 @@ def load_workload(
     if num_ranks is None:
         raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
     if kind is application:
-        return application_workload(text, num_ranks, **options)
+        return application_workload(text, num_ranks, places=places, **options)
     _refuse_options(text, options)
     if kind is collective:
         return collective_workload(text, num_ranks)

@@ -25,9 +25,11 @@ from weft.study.experiment.run_level import Outcome, duration, run_level
 from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
 from weft.workload import Workload, WorkloadBuilder, load_workload
+from weft.workload.apps import depends_on_places
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
 from weft.workload.placement.placement_registry import allowed_hosts
+from weft.workload.places import Places
 
 #: Largest number of operations of workloads that are kept for later runs; about 0.6 GB.
 _KEPT_OPS = 10_000_000
@@ -248,7 +250,7 @@ class _Session:
         self._loaded = loaded or FabricCache(again=False)
         self._fabric = self._loaded.fabric(experiment)
         self._at("writing the workload")
-        self._kept: dict[tuple[int, str], Workload | NotApplicable] = {}
+        self._kept: dict[tuple[int, str, str], Workload | NotApplicable] = {}
         self._ranks: dict[tuple[int, str], Workload] = {}
         self._room = _KEPT_OPS
         self._once = len({run.jobs for run in runs}) == 1
@@ -304,35 +306,65 @@ class _Session:
     def _mix(self, run: Run) -> JobMix | NotApplicable:
         """Return the placed jobs of a run, or the reason why a workload does not fit."""
         works = []
-        for number, (text, _) in enumerate(run.jobs):
-            work = self._workload(number, text)
-            if isinstance(work, NotApplicable):
-                return work
-            works.append(work)
-        if self._once:
-            self._kept.clear()
         try:
+            for number, (text, _) in enumerate(run.jobs):
+                work = self._workload(number, text, self._places(number, run))
+                if isinstance(work, NotApplicable):
+                    return work
+                works.append(work)
+            if self._once:
+                self._kept.clear()
             return combine(
                 self._jobs(works, run.jobs), self._fabric, overlap=self._experiment.overlap
             )
         except NotApplicable as reason:
             return reason
 
+    def _places(self, number: int, run: Run) -> Places | None:
+        """Return the places of a job's ranks if its workload depends on them."""
+        if not depends_on_places(run.jobs[number][0]):
+            return None
+        idle = [self._idle(other, text) for other, (text, _) in enumerate(run.jobs[: number + 1])]
+        before = [work for work in idle if work is not None]
+        if len(before) < len(idle):
+            return None  # a job before it does not fit, so that there is no run
+        placed = place_jobs(
+            self._jobs(before, run.jobs[: number + 1]),
+            self._fabric,
+            overlap=self._experiment.overlap,
+        )
+        return Places.of(self._fabric, placed[number])
+
     def _idle(self, number: int, text: str) -> Workload | None:
         """Return an empty workload with a job's number of ranks; None if the job does not fit."""
         if (number, text) not in self._ranks:
-            work = self._workload(number, text)
-            if isinstance(work, NotApplicable):
-                return None
-            self._ranks[number, text] = WorkloadBuilder(work.num_ranks).build()
+            part = self._experiment.job[number]
+            if depends_on_places(text):
+                ranks = _num_ranks(part, text, self._fabric)
+            else:
+                work = self._workload(number, text)
+                if isinstance(work, NotApplicable):
+                    return None
+                ranks = work.num_ranks
+            self._ranks[number, text] = WorkloadBuilder(ranks or 1).build()
         return self._ranks[number, text]
 
-    def _workload(self, number: int, text: str) -> Workload | NotApplicable:
-        if (number, text) in self._kept:
-            return self._kept[number, text]
+    def _workload(
+        self, number: int, text: str, places: Places | None = None
+    ) -> Workload | NotApplicable:
+        key = number, text, "" if places is None else places.digest
+        if key in self._kept:
+            return self._kept[key]
         work: Workload | NotApplicable
+        part = self._experiment.job[number]
         try:
-            work = _workload(self._experiment.job[number], text, self._fabric)
+            work = load_workload(
+                text,
+                _num_ranks(part, text, self._fabric),
+                format=part.format,
+                places=places,
+                **part.options,
+            )
         except NotApplicable as reason:
             work = reason
         except InputError as error:
@@ -342,7 +374,7 @@ class _Session:
         size = work.num_ops if isinstance(work, Workload) else 0
         if size <= self._room or len(self._experiment.job[number].workload) == 1:
             self._room -= size
-            self._kept[number, text] = work
+            self._kept[key] = work
         return work
 
     def _jobs(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
@@ -364,12 +396,12 @@ def _hosts(part: JobPart) -> str | None:
     return None if part.hosts is None else ",".join(part.hosts)
 
 
-def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
-    """Return the workload of a job; by default with as many ranks as fit on its hosts."""
+def _num_ranks(part: JobPart, text: str, fabric: Fabric) -> int | None:
+    """Return the number of ranks of a job; by default as many as fit on its hosts."""
     ranks = part.ranks
     if ranks is None and part.format is None and not is_source(text):
         hosts = allowed_hosts(fabric, _hosts(part))
         each = part.ranks_per_host
         machines = set(fabric.machine_of_host[hosts].tolist())
         ranks = len(hosts) if each is None else len(machines) * each
-    return load_workload(text, ranks, format=part.format, **part.options)
+    return ranks

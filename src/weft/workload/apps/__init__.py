@@ -9,7 +9,11 @@ A file with one function adds an application::
         return builder.build()
 """
 
-from weft.workload.apps.application_registry import application, application_workload
+from weft.workload.apps.application_registry import (
+    application,
+    application_workload,
+    depends_on_places,
+)
 from weft.workload.apps.one_shot import pattern_workload
 
-__all__ = ["application", "application_workload", "pattern_workload"]
+__all__ = ["application", "application_workload", "depends_on_places", "pattern_workload"]

@@ -11,20 +11,25 @@ whether anything is drawn.
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError, NotApplicable
-from weft.core.registry import Registry
+from weft.core.registry import Entry, Registry
 from weft.core.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
+from weft.workload.places import Places
 from weft.workload.workload import Workload
 
 application = Registry(
-    "application", "weft.workload.apps", "weft.applications", pipeline=("num_ranks", "arguments")
+    "application",
+    "weft.workload.apps",
+    "weft.applications",
+    pipeline=("num_ranks", "arguments", "places"),
 )
 
 #: Largest number of ranks of an application.
@@ -35,7 +40,9 @@ MAX_MESSAGES = 2**24
 MAX_STEPS = 2**18
 
 
-def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
+def application_workload(
+    spec: str, num_ranks: int, *, places: Places | None = None, **options: Any
+) -> Workload:
     """Return the workload of an application on `num_ranks` ranks.
 
     Parameters
@@ -44,6 +51,8 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
         An application's name, with or without options: ``"hpcg"``, ``"hpcg:local=32x32x32"``.
     num_ranks
         Number of ranks.
+    places
+        Machines and processors of the ranks; by default, each rank has a machine of its own.
     **options
         Options of the application, in addition to those in the spec.
 
@@ -70,12 +79,25 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
         raise InputError(f"{entry.name}: {num_ranks:,} ranks; at most {MAX_RANKS:,} are possible")
     if num_ranks < 2:
         raise NotApplicable(f"{entry.name} needs at least 2 ranks, not 1")
-    passed = {"arguments": others} if others else {}
+    passed: dict[str, Any] = {"arguments": others} if others else {}
+    if _depends(entry):
+        passed["places"] = places or Places.one_each(num_ranks)
     try:
         workload: Workload = entry.function(num_ranks, **bound, **passed)
     except InputError as error:
         raise InputError(f"{entry.name}: {error}") from None
     return replace(workload, name=entry.text({**entry.complete(bound), **others}))
+
+
+def depends_on_places(spec: str) -> bool:
+    """Return whether a spec is that of an application with the parameter ``places``."""
+    name = spec.partition(":")[0].strip()
+    known = application.has_module_of(name) or (application.has_plugins() and name in application)
+    return known and _depends(application[name])
+
+
+def _depends(entry: Entry) -> bool:
+    return "places" in signature(entry.function).parameters
 
 
 # -- for the files of applications -----------------------------------------------------------------
