@@ -10,6 +10,7 @@ from weft.counters.formats.counter_format_registry import PortReading, counter_r
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import ClosedForm, topology
 from weft.kernels.lean import part_njit
+from weft.measured.formats.measurement_format_registry import Measurement, measurement_reader
 from weft.routing import engine
 from weft.sim.flit.routings import Routing, routing
 from weft.sim.flit.routings.policies import FlitPolicy
@@ -36,6 +37,7 @@ __all__ = [
     "FlitPolicy",
     "Group",
     "Measure",
+    "Measurement",
     "Nanoseconds",
     "Pairs",
     "PlacementRequest",
@@ -53,6 +55,7 @@ __all__ = [
     "counter_reader",
     "engine",
     "flit_policy",
+    "measurement_reader",
     "part_njit",
     "pattern",
     "placement",

@@ -21,6 +21,7 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.counters.formats.counter_format_registry import counter_reader
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
+from weft.measured.formats.measurement_format_registry import measurement_reader
 from weft.routing import engine
 from weft.sim.flit import routing
 from weft.sim.flit.routings.policies import policy as flit_policy
@@ -44,6 +45,7 @@ KINDS: dict[str, Registry] = {
     "readers": reader,
     "writers": writer,
     "counter-readers": counter_reader,
+    "measurement-readers": measurement_reader,
     "workload-readers": workload_reader,
     "workload-writers": workload_writer,
     **dict(extensions("weft.lists", Registry)),

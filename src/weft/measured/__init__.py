@@ -1,0 +1,1 @@
+"""Measurements of communication: logs of benchmarks, as one frame."""

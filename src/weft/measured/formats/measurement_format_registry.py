@@ -1,0 +1,95 @@
+"""The registry of formats of logs, and what their readers share.
+
+A format is added by a file with one function::
+
+    @measurement_reader("mine", sniff=lambda text: text.startswith("mine"))
+    def read(text: str, file: str) -> list[Measurement]: ...
+
+A reader raises `InputError` with the file and line of an error; `LogReader` helps with that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from weft.core.arguments import shown
+from weft.core.errors import InputError
+from weft.core.registry import Registry
+from weft.core.units import MAX_BYTES
+
+#: Readers. The fact `sniff` tells whether a text is in the format.
+measurement_reader = Registry(
+    "format of measurements",
+    "weft.measured.formats",
+    "weft.measurement_readers",
+    ("text", "file"),
+    ("sniff",),
+)
+
+#: What ``srun --label``, ``mpirun --tag-output`` put before each line.
+_LABEL = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>:|[ ]{0,8}\d{1,7}:(?: |(?=$|#)))")
+_COUNT = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?(?:e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Measurement:
+    """One measured value; the fields are those columns of `MEASUREMENT_COLUMNS` that logs have."""
+
+    line: int
+    operation: str
+    size_bytes: int
+    time_ns: float | None = None
+    gbps: float | None = None
+    least: float | None = None
+    most: float | None = None
+    samples: int | None = 1
+    ranks: int | None = None
+    nodes: int | None = None
+    pairs: int = 1
+    window: int | None = None
+    in_place: bool = False
+    from_machine: str = ""
+    to_machine: str = ""
+    program: str = ""
+    system: str = ""
+
+
+class LogReader:
+    """The values that are read of a log so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: list[Measurement] = []
+
+    def fail(self, text: str, line: int) -> NoReturn:
+        """Raise an error about a line."""
+        raise InputError(text, file=self.file, line=line)
+
+    def count(self, text: str, what: str, line: int) -> int:
+        """Return a whole number of a line, up to the largest size of a message."""
+        if not _COUNT.fullmatch(text) or int(text) > MAX_BYTES:
+            self.fail(f"{what} is {shown(text)}; expected a whole number", line)
+        return int(text)
+
+    def number(self, text: str, what: str, line: int, least: float = 0.0) -> float:
+        """Return a number of a line that is larger than `least`."""
+        value = float(text) if _NUMBER.fullmatch(text) else math.nan
+        if not least < value < math.inf:
+            self.fail(f"{what} is {shown(text)}; expected a number above {least:g}", line)
+        return value
+
+
+def log_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line, without what starters of programs put before it."""
+    for number, line in enumerate(text.split("\n"), 1):
+        yield number, _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
+
+
+def has_log_line(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of a line of a log, with or without such a label before it."""
+    return re.compile(rf"^(?:{_LABEL.pattern})?{pattern}", re.MULTILINE)
