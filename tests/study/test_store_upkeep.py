@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from tests.stores import add_runs, packed_of, square, task_of
+from tests.stores import add_runs, make_store, packed_of, square, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
@@ -42,6 +45,21 @@ def test_a_sound_store_has_no_faults(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (found.faults, found.notes, found.runs, found.tables) == ([], [], 3, 3)
     assert main(["store", "check", str(tmp_path)]) == 0
     assert "read 3 runs and 3 tables" in capsys.readouterr().out
+
+
+def test_what_a_killed_writer_had_begun_is_undone_for_a_reader(tmp_path: Path) -> None:
+    """A store is created with a rollback journal, which may be left if the process is killed."""
+    make_store(tmp_path / "begun", 30)
+    index = tmp_path / "begun" / "index.sqlite"
+    with closing(sqlite3.connect(index, isolation_level=None)) as writing:
+        for command in ("journal_mode = DELETE", "cache_size = 1", "synchronous = FULL"):
+            writing.execute(f"PRAGMA {command}")
+        writing.execute("BEGIN")
+        writing.execute("UPDATE runs SET reason = hex(zeroblob(3000))")
+        shutil.copytree(tmp_path / "begun", tmp_path / "killed")
+    assert (tmp_path / "killed" / "index.sqlite-journal").stat().st_size > 0
+    with Store(tmp_path / "killed") as store:
+        assert store.query("SELECT count(*) FROM runs WHERE reason GLOB '00*'") == [(0,)]
 
 
 def damage(path: Path) -> None:

@@ -212,6 +212,11 @@ class Store:
             _bound(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             return connection
+        if index.with_name(f"{INDEX}-journal").exists() and os.access(self.folder, os.W_OK):
+            # A writer was killed as it created the index; a connection that only reads cannot undo
+            # what it had begun.
+            with contextlib.closing(sqlite3.connect(index, timeout=30.0)) as undoing:
+                undoing.execute("PRAGMA schema_version").fetchone()
         address = index.absolute().as_uri() + "?mode=ro"
         if not os.access(self.folder, os.W_OK) and not index.with_name(INDEX + "-wal").exists():
             address += "&immutable=1"  # SQLite cannot create its shared memory here
