@@ -27,3 +27,40 @@ algbw   busbw  #wrong
 # Avg bus bandwidth    : 71.3675
 #
 """
+OSU = """\
+# OSU MPI-CUDA Allreduce Latency Test v7.4
+# Datatype: MPI_FLOAT.
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+4                       3.10              2.90              3.30        1000
+1048576               104.30            104.26            104.33         100
+
+# OSU MPI Multiple Bandwidth / Message Rate Test v5.8
+# [ pairs: 2 ] [ window size: 32 ]
+# Size                  MB/s        Messages/s
+1                       2.36        2356892.44
+4194304             26903.29           6414.24
+"""
+PERFTEST = """\
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ TX depth        : 128
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+Conflicting CPU frequency values detected: 2400.000000 != 1873.463000. CPU Frequency is not max.
+ 65536      5000             11030.78            11030.45\t\t     0.176487
+---------------------------------------------------------------------------------------
+                    RDMA_Read Latency Test
+---------------------------------------------------------------------------------------
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    \
+t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 2       1000          1.76           6.12         1.79                1.80             0.06\
+            1.88                    6.12
+---------------------------------------------------------------------------------------
+"""
+CSV = """\
+# two machines
+collective,nodes,gpus_per_node,size_bytes,time_us,busbw_gb_s
+all_reduce,10,2,33554432,1405.25,42.98
+sendrecv,10,2,33554432,705.0,47.6
+"""

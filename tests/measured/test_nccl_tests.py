@@ -63,14 +63,14 @@ def test_the_name_of_the_file_may_give_the_collective(tmp_path):
     [
         (r"# Out of[\s\S]*", "", r":17: the table that begins in line 13 is cut"),
         (r"  71.95       0\n[\s\S]*", "", r":16: the row has 11 values; expected 13"),
-        (r"67108864      16777216[\s\S]*", "6710", r":16: the table that begins in line 13 is cut"),
+        (r"67108864      16777216[\s\S]*", "6710", r":16: the row has 1 values; expected 13"),
         ("all_reduce_perf", "hypercube_perf", r":13: unknown collective 'hypercube'"),
         ("float     sum", "quad     sum", r":15: unknown datatype 'quad'"),
         ("71.95       0", "71.95       3", r":16: 3 values were wrong"),
         ("0 OK", "7 FAILED", r":17: 7 values were wrong"),
         ("1398.20", "-1.0", r":16: time is '-1.0'; expected a number above 0"),
         ("Rank  1", "Rank  0", r":6: rank 0 is listed twice: nccl-tests was built without MPI"),
-        ("Rank  1", "Rank  9", r":13: the lines of devices before have not all ranks to 9"),
+        ("Rank  1", "Rank  9", r":13: the lines of devices lack ranks below 9"),
         ("busbw  #wrong     time ", "busbw  #wrong     cputime ", r":13: has times of processors"),
     ],
 )  # fmt: skip

@@ -34,7 +34,7 @@ OPERATIONS = POINT_TO_POINT | COLLECTIVES
 MEASUREMENT_COLUMNS: Mapping[str, Column] = {
     "source": Column(pl.String, "", "File"),
     "line": Column(pl.Int64, "", "Line of the file"),
-    "benchmark": Column(pl.String, "", "Suite: nccl-tests, osu, perftest, or csv"),
+    "benchmark": Column(pl.String, "", "Suite: nccl-tests, osu or perftest"),
     "program": Column(pl.String, "", "Program of the suite, such as osu_bw; empty: not known"),
     "operation": Column(pl.String, "", f"One of {', '.join(OPERATIONS)}"),
     "size_bytes": Column(pl.Int64, "B", "Size, as the benchmark counts it"),

@@ -53,9 +53,9 @@ def read_measurements(paths: str | Path | Sequence[str | Path]) -> Measurements:
             rows = form.function(text, str(file))
             found = True
             data["source"] += [str(file)] * len(rows)
-            data["benchmark"] += [form.name] * len(rows)
             for name in _FIELDS:
                 data[name] += [getattr(row, name) for row in rows]
+            data["benchmark"][-len(rows) :] = [row.benchmark or form.name for row in rows]
         if folder and not found:
             raise InputError("has no log of a benchmark", file=path)
     return Measurements(frame(MEASUREMENT_COLUMNS, data))

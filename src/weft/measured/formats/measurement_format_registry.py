@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -57,18 +57,34 @@ class Measurement:
     to_machine: str = ""
     program: str = ""
     system: str = ""
+    #: Suite, if it is not the name of the format.
+    benchmark: str = ""
 
 
 class LogReader:
-    """The values that are read of a log so far."""
+    """The values that are read of a log so far, and the present table."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.found: list[Measurement] = []
+        #: Columns of the present table, none outside of tables, and the line of its header.
+        self.columns: list[str] = []
+        self.began = 0
 
     def fail(self, text: str, line: int) -> NoReturn:
         """Raise an error about a line."""
         raise InputError(text, file=self.file, line=line)
+
+    def cut(self, line: int, expected: str) -> NoReturn:
+        """Raise an error about a table without its end."""
+        self.fail(f"the table that begins in line {self.began} is cut; expected {expected}", line)
+
+    def row(self, values: list[str], line: int) -> dict[str, str]:
+        """Return the values of a row by column."""
+        if len(values) != len(self.columns):
+            expected = f"expected {len(self.columns)}, as in the header in line {self.began}"
+            self.fail(f"the row has {len(values)} values; {expected}", line)
+        return dict(zip(self.columns, values, strict=True))
 
     def count(self, text: str, what: str, line: int) -> int:
         """Return a whole number of a line, up to the largest size of a message."""
@@ -76,12 +92,16 @@ class LogReader:
             self.fail(f"{what} is {shown(text)}; expected a whole number", line)
         return int(text)
 
-    def number(self, text: str, what: str, line: int, least: float = 0.0) -> float:
-        """Return a number of a line that is larger than `least`."""
+    def value(
+        self, row: Mapping[str, str], name: str, line: int, unit: float = 1.0
+    ) -> float | None:
+        """Return a positive number of a row times a unit; None without the column."""
+        if not (text := row.get(name, "")):
+            return None
         value = float(text) if _NUMBER.fullmatch(text) else math.nan
-        if not least < value < math.inf:
-            self.fail(f"{what} is {shown(text)}; expected a number above {least:g}", line)
-        return value
+        if not 0 < value < math.inf:
+            self.fail(f"{name} is {shown(text)}; expected a number above 0", line)
+        return value * unit
 
 
 def log_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -90,6 +110,6 @@ def log_lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
 
 
-def has_log_line(pattern: str) -> re.Pattern[str]:
-    """Return the pattern of a line of a log, with or without such a label before it."""
-    return re.compile(rf"^(?:{_LABEL.pattern})?{pattern}", re.MULTILINE)
+def has_log_line(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """Return a test for a line of a log, with or without such a label before it."""
+    return re.compile(rf"^(?:{_LABEL.pattern})?{pattern}", re.MULTILINE).search
