@@ -27,11 +27,12 @@ FABRICS = (
 
 
 class Case(NamedTuple):
-    """Runs of a fabric, and the names of the part that is slow."""
+    """Runs of a fabric, the settings that they expect, and the name of the part that is slow."""
 
     fabric: weft.Fabric
     routes: weft.Routes
     runs: pl.DataFrame
+    options: dict[str, float]
     culprit: frozenset[str]
 
 
@@ -40,7 +41,7 @@ def with_adapters(fabric: weft.Fabric, adapters: int) -> weft.Fabric:
     if adapters == 1:
         return fabric
     names, seen = {}, {}
-    for host, node in enumerate(fabric.host_nodes.tolist()):
+    for node in fabric.host_nodes.tolist():
         link = fabric.port_link[fabric.port_offset[node]]
         leaf = int(fabric.link_to[link])
         slot = seen.setdefault(leaf, 0)
@@ -92,7 +93,7 @@ def case(number: int, *, healthy: bool = False, sigma: float = 0.02) -> Case:
     )
     if at_once:
         runs = runs.with_columns(round=pl.Series([row[2] for row in rows]))
-    return Case(fabric, routes, runs, culprit)
+    return Case(fabric, routes, runs, {"overhead_ns": 200.0 * is_latency}, culprit)
 
 
 def _rounds(count):
