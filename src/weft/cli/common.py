@@ -48,7 +48,7 @@ class FabricOptions(_Options):  # type: ignore[misc]
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
         return load_fabric(
             spec_or_path, format=source.format, names=source.names, also=source.also or (),
-            machines=source.machines, faults=faults,
+            machines=source.machines, node=source.node, cabling=source.cabling, faults=faults,
         )  # fmt: skip
 
 

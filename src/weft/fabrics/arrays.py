@@ -36,6 +36,9 @@ class LinkKind(IntEnum):
     HOST_HOST = 3
 
 
+#: `Fabric.adapter` of a node outside machines, and of one inside that is not at an adapter.
+OUTSIDE, INSIDE = -1, -2
+
 #: Record of a directed link in `Fabric.links`.
 LINK_DTYPE = np.dtype(
     [
@@ -77,6 +80,7 @@ class FabricArrays(FrozenArrays):
     lid: NDArray[np.int32]
     lmc: NDArray[np.uint8]
     host_of_whole: NDArray[np.int32]
+    adapter: NDArray[np.int32]
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     assigned: tuple[tuple[str, str], ...] = ()
@@ -185,12 +189,21 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def host_endpoint(self) -> NDArray[np.int32]:
-        """First endpoint of each host, -1 for a host with no cable, int32 [hosts]."""
+        """First endpoint of each host, int32 [hosts]; -1 for a host with no cable.
+
+        Ports to a scale-up network do not count: the endpoint of a processor is at its adapter.
+        """
         endpoints = np.full(self.num_hosts, -1, dtype=np.int32)
         host = self.endpoint_node - self.num_switches
-        order = np.flatnonzero(host < self.num_hosts)[::-1]
+        order = np.flatnonzero((host < self.num_hosts) & ~self.is_scale_up)[::-1]
         endpoints[host[order]] = order
         return read_only(endpoints)
+
+    @cached_property
+    def is_scale_up(self) -> NDArray[np.bool_]:
+        """Whether each endpoint is cabled to the scale-up network of its machine, [endpoints]."""
+        slot = self.port_offset[self.endpoint_node] + self.endpoint_port - 1
+        return read_only(self.adapter[self.link_to[self.port_link[slot]]] == INSIDE)
 
     # -- links and cables --------------------------------------------------------------------
 

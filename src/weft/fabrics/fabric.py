@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,10 @@ from weft.core.html import facts_table
 from weft.core.registry import did_you_mean
 from weft.core.units import parse_rate
 from weft.core.words import few, unquoted
-from weft.fabrics import variants
+from weft.fabrics import machine_parts, variants
 from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
+from weft.fabrics.machine_model import MachineModel
 from weft.fabrics.machines import first_adapters, host_parts, machines_by_name, ordinals
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
 from weft.fabrics.roles import roles_of
@@ -82,6 +83,9 @@ class Fabric(FabricArrays):
     host_of_whole
         int32 [nodes]: number of each host in `whole` if only some hosts are judged, also of the
         others, which are auxiliary adapters; else -1.
+    adapter
+        int32 [nodes]: number in `subnet` of the adapter at a host or PCIe switch if the fabric has
+        the inside of machines; `INSIDE` for others inside machines, else `OUTSIDE`.
     family, parameters
         Topology family and its parameters, empty for a fabric read from a file.
     assigned
@@ -132,6 +136,27 @@ class Fabric(FabricArrays):
         return Fabric.of(variants.whole(self))
 
     @cached_property
+    def subnet(self) -> Fabric:
+        """The whole fabric without what is inside machines: its hosts are adapters.
+
+        Engines and all that describes the wiring read it.
+        """
+        whole = self.whole
+        return whole if self.machine_model is None else Fabric.of(machine_parts.subnet(whole))
+
+    def equipped(self, model: MachineModel, groups: Mapping[str, Sequence[int]]) -> Fabric:
+        """Return the fabric with the inside of machines.
+
+        Parameters
+        ----------
+        model
+            What is in each machine.
+        groups
+            Machine -> its hosts, the adapters in their order.
+        """
+        return Fabric.of(machine_parts.equipped(self, model, groups))
+
+    @cached_property
     def destination_of_whole(self) -> NDArray[np.int64]:
         """Number of each destination among those of `whole`, int64 [destinations]."""
         adapters = self.endpoint_node
@@ -146,7 +171,7 @@ class Fabric(FabricArrays):
     def host_rate_gbps(self) -> float:
         """Injection rate, to which contention refers: the rate of the fastest cable of a host."""
         out = self.graph.destination_link[: self.num_host_endpoints]
-        out = out[out >= 0]
+        out = out[(out >= 0) & ~self.is_scale_up[: len(out)]]
         rates = self.link_rate_gbps[out] if len(out) else self.link_rate_gbps
         return float(rates.max(initial=0.0)) or 1.0
 
@@ -160,7 +185,7 @@ class Fabric(FabricArrays):
 
     @cached_property
     def _host_parts(self) -> list[tuple[str, str] | None]:
-        return host_parts(self)
+        return host_parts(self) if self.machine_model is None else [None] * self.num_hosts
 
     @cached_property
     def devices(self) -> tuple[str, ...]:

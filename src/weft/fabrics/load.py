@@ -17,6 +17,8 @@ from weft.fabrics import Fabric
 from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
 from weft.fabrics.formats.node_name_map import read_names, with_names
+from weft.fabrics.machine_cabling import Cabling, with_model
+from weft.fabrics.machine_model import MachineModel, machine_model
 from weft.fabrics.topology import build, check_spec, topology
 
 
@@ -37,6 +39,12 @@ class Source(Settings):
         A file or folder with more about the same fabric, such as rates.
     machines
         A table of machines, their adapters and roles, or Slurm's list of nodes.
+    node
+        What is in each machine: the name of a model such as ``dgx-h100``, or a TOML file. The hosts
+        of the fabric become adapters, and processors become hosts.
+    cabling
+        Whether the adapters of a machine are at different leaf switches (``rails``) or at one
+        (``leaf``), if the fabric does not tell which adapters are in one machine.
     """
 
     GROUP: ClassVar[Group] = "fabric"
@@ -46,6 +54,8 @@ class Source(Settings):
     names: File | None = None
     also: tuple[File, ...] | None = None
     machines: File | None = None
+    node: File | None = None
+    cabling: Annotated[Cabling | None, Option(usual="rails")] = None
 
 
 def fabric(
@@ -55,6 +65,8 @@ def fabric(
     names: str | Path | None = None,
     also: Sequence[str | Path] = (),
     machines: str | Path | None = None,
+    node: str | Path | MachineModel | None = None,
+    cabling: Cabling | None = None,
     faults: Faults = NO_FAULTS,
 ) -> Fabric:
     """Read a fabric from a file, or build the topology that a spec describes.
@@ -76,6 +88,12 @@ def fabric(
     machines
         A table of machines in CSV, with the columns machine, adapter and role, or Slurm's
         ``topology.conf``, whose nodes compute.
+    node
+        What is in each machine: the name of a model such as ``"dgx-h100"``, a TOML file, or a
+        model. The hosts of the fabric become adapters, and processors become hosts.
+    cabling
+        ``rails`` if the adapters of a machine are at different leaf switches (default), ``leaf``
+        if they are at one; used if the fabric does not tell which adapters are in one machine.
     faults
         Faults to apply.
 
@@ -98,6 +116,11 @@ def fabric(
         from weft.fabrics.formats.machine_table import read_machines, with_machines
 
         loaded = with_machines(loaded, read_machines(machines))
+    if node is not None:
+        model = node if isinstance(node, MachineModel) else machine_model(node)
+        loaded = with_model(loaded, model, cabling or "rails")
+    elif cabling is not None:
+        raise InputError("cabling is given without a model of the machines (node)", key="cabling")
     return loaded if faults == NO_FAULTS else faults.of(loaded)
 
 

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from weft.core.errors import InputError
+from weft.core.files import is_source, parse_toml, read_text
+from weft.core.registry import did_you_mean, in_words
+from weft.core.toml_lines import line_of
+
+Count = Annotated[int, Field(ge=1, le=1024)]
+Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Latency = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -12,14 +27,16 @@ class MachineModel:
 
     A *processor* (a GPU, or a socket of CPUs) is a host of the fabric, on which ranks run. Its
     first port leads to the scale-up network, if there is one, and its last port to its near
-    adapter: directly to a leaf switch, or to a PCIe switch that processors share.
+    adapter: directly to a leaf switch, or to a PCIe switch.
 
     Parameters
     ----------
     name
         Name of the model, such as ``dgx-h100``.
+    summary
+        The machine in one line.
     source
-        Public source of the values.
+        Public source of each value.
     kind
         ``gpu`` or ``cpu``.
     processors
@@ -29,33 +46,121 @@ class MachineModel:
     near
         For each processor, the adapter that is near it, from 0.
     adapter_gbps
-        Rate of an adapter, which must be that of its cable.
+        Data rate of an adapter, which must be that of its cable.
+    rails
+        Number of rails: adapter ``a`` is on rail ``a`` modulo this number. 0: one per adapter.
     scale_up_gbps
-        Rate of a processor to the scale-up network (NVSwitch), in each direction; 0 if there is
-        none.
+        Data rate of a processor to the scale-up network (NVSwitch), in each direction; 0 if there
+        is none.
     scale_up_latency_ns
-        Latency from processor to processor over the scale-up network.
+        Latency from processor to processor over the scale-up network, without that of its switch.
     reduces
         Whether switches of the scale-up network reduce and multicast (NVLink SHARP).
     pcie_gbps
-        Rate of a processor to its PCIe switch, in each direction.
+        Data rate of a processor to its PCIe switch, in each direction.
     pcie_latency_ns
         Latency from a processor to its adapter.
     between_gbps
-        Rate between two PCIe switches of a machine without a scale-up network, such as that of the
-        links between sockets.
+        Data rate between each two PCIe switches of a machine without a scale-up network, such as
+        that of the links between sockets.
+    between_latency_ns
+        Latency between two PCIe switches.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     name: str
-    source: str
+    summary: str = field(compare=False, repr=False)
+    source: Mapping[str, str] = field(compare=False, repr=False)
     kind: Literal["gpu", "cpu"]
-    processors: int
-    adapters: int
+    processors: Count
+    adapters: Count
     near: tuple[int, ...]
-    adapter_gbps: float
-    scale_up_gbps: float = 0.0
-    scale_up_latency_ns: float = 0.0
+    adapter_gbps: Annotated[float, Field(gt=0, le=1e6)]
+    rails: Annotated[int, Field(ge=0)] = 0
+    scale_up_gbps: Rate = 0.0
+    scale_up_latency_ns: Latency = 0.0
     reduces: bool = False
-    pcie_gbps: float = 0.0
-    pcie_latency_ns: float = 0.0
-    between_gbps: float = 0.0
+    pcie_gbps: Rate = 0.0
+    pcie_latency_ns: Latency = 0.0
+    between_gbps: Rate = 0.0
+    between_latency_ns: Latency = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.near) != self.processors or set(self.near) != set(range(self.adapters)):
+            raise InputError(
+                f"near lists {len(self.near)} adapters, {sorted(set(self.near))}; expected one for "
+                f"each of the {self.processors} processors, and all of 0 to {self.adapters - 1}"
+            )
+        if self.adapters % self.num_rails:
+            raise InputError(f"{self.adapters} adapters are not a multiple of {self.rails} rails")
+        if self.shared_adapters and not self.pcie_gbps:
+            raise InputError(
+                f"adapter {self.shared_adapters[0]} has a PCIe switch, but pcie_gbps is 0"
+            )
+        if not (self.scale_up_gbps or self.between_gbps or self.adapters == 1):
+            raise InputError(
+                "nothing connects the processors: expected scale_up_gbps or between_gbps above 0"
+            )
+
+    @property
+    def num_rails(self) -> int:
+        """Number of rails."""
+        return self.rails or self.adapters
+
+    @property
+    def shared_adapters(self) -> tuple[int, ...]:
+        """The adapters with a PCIe switch, as several processors or adapters are to reach them."""
+        alone = self.scale_up_gbps > 0 or self.processors == 1
+        return tuple(a for a in range(self.adapters) if not alone or self.near.count(a) > 1)
+
+
+def model_names() -> list[str]:
+    """Return the names of the models that come with weft."""
+    files = resources.files("weft.fabrics.models").iterdir()
+    return sorted(each.name[:-5] for each in files if each.name.endswith(".toml"))
+
+
+@functools.cache
+def named_model(name: str) -> MachineModel:
+    """Return the model of this name that comes with weft."""
+    if name not in model_names():
+        raise InputError(
+            f"{name!r} is neither a file nor a model of machines{did_you_mean(name, model_names())}"
+            f"; expected one of {', '.join(model_names())}, or a TOML file"
+        )
+    file = resources.files("weft.fabrics.models") / f"{name}.toml"
+    return _read(file.read_text("utf-8"), name, f"{name}.toml")
+
+
+def machine_model(name_or_file: str | Path) -> MachineModel:
+    """Return a model of machines that comes with weft, or that a TOML file describes.
+
+    Raises
+    ------
+    InputError
+        If there is no such model or file, or a value is missing or wrong.
+    """
+    if isinstance(name_or_file, str) and not is_source(name_or_file):
+        return named_model(name_or_file)
+    return _read(read_text(name_or_file), Path(name_or_file).stem, name_or_file)
+
+
+def _read(text: str, name: str, path: str | Path) -> MachineModel:
+    given: dict[str, Any] = {"name": name, **parse_toml(text, path)}
+    try:
+        return _adapter().validate_python(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            f"{'.'.join(map(str, first['loc']))}: {in_words(first)}",
+            file=path,
+            line=line_of(text, first["loc"]),
+        ) from None
+    except InputError as error:
+        raise InputError(error.message, file=path, line=line_of(text, (error.key,))) from None
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[MachineModel]:
+    return TypeAdapter(MachineModel)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft.core.arguments import MAX_INT32, whole_number
 from weft.core.errors import InputError
 from weft.core.units import DEFAULT_LENGTH_M, LATENCY_NS_PER_M, parse_rate
-from weft.fabrics.arrays import FabricArrays, NodeKind
+from weft.fabrics.arrays import OUTSIDE, FabricArrays, NodeKind
 from weft.fabrics.machine_model import MachineModel
 
 F = TypeVar("F", bound=FabricArrays)
@@ -61,8 +61,11 @@ class Parts:
     host_of_whole: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     assigned: list[tuple[str, str]] = field(default_factory=list)
     machine_model: MachineModel | None = None
+    adapter: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def __post_init__(self) -> None:
+        if len(self.adapter) != len(self.kind):
+            self.adapter = np.full(len(self.kind), OUTSIDE, dtype=np.int32)
         if len(self.host_of_whole) != len(self.kind):
             self.host_of_whole = np.full(len(self.kind), -1, dtype=np.int32)
 
@@ -111,6 +114,7 @@ class Parts:
             host_of_whole=fabric.host_of_whole.copy(),
             assigned=list(fabric.assigned),
             machine_model=fabric.machine_model,
+            adapter=fabric.adapter.copy(),
         )
 
 
@@ -185,6 +189,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
         lid=np.zeros(0, dtype=np.int32),
         lmc=np.zeros(0, dtype=np.uint8),
         host_of_whole=parts.host_of_whole[order] if some else np.full_like(order, -1),
+        adapter=parts.adapter[order],
         family=parts.family,
         parameters=dict(parts.parameters),
         assigned=tuple(parts.assigned[node] for node in order) if parts.assigned else (),

@@ -9,7 +9,7 @@ from weft.core.arguments import whole_number
 from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.units import Count, number_of
-from weft.fabrics.arrays import FabricArrays, LinkKind, NodeKind
+from weft.fabrics.arrays import OUTSIDE, FabricArrays, LinkKind, NodeKind
 from weft.fabrics.parts import Parts, cable_latency_ns, default_guids
 
 
@@ -19,19 +19,20 @@ def without(fabric: FabricArrays, cables: NDArray[np.int64], switches: NDArray[n
     keep_cable[cables] = False
     keep_node = np.ones(fabric.num_nodes, dtype=bool)
     keep_node[switches] = False
-    return _subset(fabric, keep_node, keep_cable)
+    return subset(fabric, keep_node, keep_cable)
 
 
-def _subset(
+def subset(
     fabric: FabricArrays, keep_node: NDArray[np.bool_], keep_cable: NDArray[np.bool_]
 ) -> Parts:
+    """Return the fabric with some of its nodes, and those of its cables that are between them."""
     parts = Parts.of(fabric)
     keep_cable = keep_cable & keep_node[parts.a_node] & keep_node[parts.b_node]
     number = np.cumsum(keep_node).astype(np.int32) - 1
     nodes = np.flatnonzero(keep_node)
     for key in ("kind", "ports", "guid", "forwards", "level", "coordinates", "host_of_whole"):
         setattr(parts, key, getattr(parts, key)[nodes])
-    for key in ("system_guid", "vendor_id", "device_id"):
+    for key in ("system_guid", "vendor_id", "device_id", "adapter"):
         setattr(parts, key, getattr(parts, key)[nodes])
     parts.names = [parts.names[node] for node in nodes]
     parts.descriptions = [parts.descriptions[node] for node in nodes]
@@ -83,6 +84,7 @@ def with_copies(
     parts.guid = np.concatenate((parts.guid, first + np.cumsum(step) - step))
     parts.system_guid = np.append(parts.system_guid, np.zeros(len(nodes), dtype=np.uint64))
     parts.host_of_whole = np.append(parts.host_of_whole, np.full(len(nodes), -1, dtype=np.int32))
+    parts.adapter = np.append(parts.adapter, np.full(len(nodes), OUTSIDE, dtype=np.int32))
     parts.names += names
     parts.descriptions += names
     parts.assigned += [("", "")] * len(nodes) if parts.assigned else []
@@ -110,7 +112,7 @@ def with_hosts(fabric: FabricArrays, number: int) -> Parts:
     keep = np.ones(fabric.num_nodes, dtype=bool)
     keep[fabric.host_nodes] = False
     keep[fabric.host_nodes[np.arange(number) * fabric.num_hosts // number]] = True
-    return _subset(fabric, keep, np.ones(fabric.num_cables, dtype=bool))
+    return subset(fabric, keep, np.ones(fabric.num_cables, dtype=bool))
 
 
 def judged(fabric: FabricArrays, kept: NDArray[np.bool_]) -> Parts:
@@ -138,11 +140,14 @@ def _random(seed: int) -> np.random.Generator:
 
 def with_faults(fabric: FabricArrays, cables: int | str, switches: int | str, seed: int) -> Parts:
     """Return the fabric after removing random cables and switches; see `Fabric.with_faults`."""
-    between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
+    outside = fabric.adapter == OUTSIDE
+    both = outside[fabric.link_from] & outside[fabric.link_to]
+    between = np.flatnonzero(((fabric.link_kind == LinkKind.SWITCH_SWITCH) & both)[0::2])
+    fabric_switches = int(outside[: fabric.num_switches].sum())
     sizes, removed = [], []
     for what, given, there in (
         ("cables between switches", cables, len(between)),
-        ("switches", switches, fabric.num_switches),
+        ("switches", switches, fabric_switches),
     ):
         name = f"the number of {what}"
         is_text = isinstance(given, str)
@@ -155,7 +160,7 @@ def with_faults(fabric: FabricArrays, cables: int | str, switches: int | str, se
             share = f"{wanted}, " if isinstance(wanted, str) else ""
             removed.append(f"{size:,} of {there:,} {what} ({share}seed {seed})")
     random = _random(seed)
-    removed_switches = random.choice(fabric.num_switches, size=sizes[1], replace=False)
+    removed_switches = random.choice(fabric_switches, size=sizes[1], replace=False)
     removed_cables = random.choice(between, size=sizes[0], replace=False)
     parts = without(fabric, removed_cables, removed_switches)
     if isinstance(cables, str) or isinstance(switches, str):

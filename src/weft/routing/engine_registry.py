@@ -34,6 +34,7 @@ from weft.kernels.routing.candidates import shortest_path_sets
 from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.peaks import lower_peaks
 from weft.kernels.routing.tables import TableTargets, balanced_tables, counted_tables
+from weft.routing.machines import extended
 from weft.routing.routes import Routes
 
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
@@ -89,7 +90,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     refusals: list[tuple[str, str]] = []
     for entry, arguments in zip(entries, bound, strict=True):
         try:
-            routes: Routes = entry.function(fabric.whole, **arguments)
+            routes: Routes = entry.function(fabric.subnet, **arguments)
         except NotApplicable as reason:
             refusals.append((entry.name, str(reason)))
             continue
@@ -98,6 +99,12 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
                 f"routing engine {entry.name} returned {type(routes).__name__} instead of Routes"
             )
         defaults = {name: option.default for name, option in entry.options.items()}
+        if fabric.machine_model is not None:
+            try:
+                routes = extended(fabric.whole, routes)
+            except NotApplicable as reason:
+                refusals.append((entry.name, str(reason)))
+                continue
         if fabric.whole is not fabric:
             routes = routes.renumbered(fabric.whole, fabric, fabric.destination_of_whole)
         return replace(

@@ -134,7 +134,11 @@ class FabricCache:
     def fabric(self, experiment: FabricKeys) -> Fabric:
         """Return the fabric of an experiment."""
         fabric = experiment.fabric
-        files = self._contents(fabric.source, fabric.names or "", *(fabric.also or ()))
+        files = self._contents(
+            fabric.source,
+            *filter(None, (fabric.names, fabric.machines, fabric.node)),
+            *(fabric.also or ()),
+        )
         source = fabric, experiment.faults.instance, files
         if self._fabric is None or self._source != source:
             self._fabric, self._source = None, None

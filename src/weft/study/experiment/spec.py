@@ -318,6 +318,8 @@ class FabricKeys(Part):
             names=part.names,
             also=part.also or (),
             machines=part.machines,
+            node=part.node,
+            cabling=part.cabling,
             faults=self.faults.instance,
         )
         return Judged(part.hosts, part.without).of(loaded)
