@@ -65,6 +65,10 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "begin_ns": ("begin", _time),
     "span_ns": ("span", _time),
     "communication_ns": ("communication", _time),
+    "tokens_per_s": ("tokens/s", _count),
+    "mfu": ("MFU", _share),
+    "exposed_ns": ("exposed", _time),
+    "late_ns": ("late", _time),
     "messages": ("messages", _count),
     "size_bytes": ("bytes", _count),
     "mean_message_ns": ("mean message", _time),
@@ -91,26 +95,27 @@ _LEFT = {
 _DISPENSABLE = (
     "reordering_ns", "packet_hops", "flit_hops", "most_held_bytes", "busiest_share",
     "max_message_ns", "mean_contention", "hosts", "machines", "size_bytes", "mean_message_ns",
-    "messages", "early_packets", "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown",
-    "bound_ns", "communication_ns", "workload",
+    "messages", "early_packets", "busiest_link", "begin_ns", "late_ns", "mean_wait_ns",
+    "tokens_per_s", "mean_slowdown", "bound_ns", "communication_ns", "exposed_ns", "workload",
 )  # fmt: skip
 #: Minimum width of a column of folded text.
 _NARROWEST = 12
 
 _RUN_SHOWN = (
-    "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
-    "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
-    "packet_hops", "flit_hops", "mean_wait_ns", "early_packets", "most_held_bytes", "reordering_ns",
-    "busiest_link", "busiest_share",
+    "run", *_AXES, "status", "makespan_ns", "tokens_per_s", "mfu", "communication_ns",
+    "mean_message_ns", "max_message_ns", "mean_slowdown", "mean_contention", "max_contention",
+    "bound_ns", "packet_hops", "flit_hops", "mean_wait_ns", "early_packets", "most_held_bytes",
+    "reordering_ns", "busiest_link", "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (
     "run", "job", "workload", "placement", "ranks", "hosts", "machines", "start_ns", "time_ns",
-    "communication_ns", "messages", "size_bytes", "mean_message_ns", "max_message_ns",
-    "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
+    "tokens_per_s", "mfu", "communication_ns", "messages", "size_bytes", "mean_message_ns",
+    "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
 )  # fmt: skip
 _PHASE_SHOWN = (
-    "job", "phase", "begin_ns", "span_ns", "messages", "size_bytes", "mean_message_ns",
-    "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
+    "job", "phase", "begin_ns", "span_ns", "exposed_ns", "late_ns", "messages", "size_bytes",
+    "mean_message_ns", "max_message_ns", "mean_slowdown", "mean_contention", "max_contention",
+    "bound_ns",
 )  # fmt: skip
 _UNITS = {
     "eager": " B", "overhead": " ns", "switch_latency": " ns", "latency": " ns",

@@ -16,7 +16,7 @@ from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, check_fabric
 from weft.workload.placement import place
 from weft.workload.placement.placement_registry import MAX_RANKS, allowed_hosts, is_explicit
-from weft.workload.workload import Kind, Multicast, Workload
+from weft.workload.workload import Kind, Multicast, TrainingStep, Workload
 
 #: Whether ranks of several jobs may run on one host.
 Overlap = Literal["refuse", "share"]
@@ -70,6 +70,8 @@ class JobMix(FrozenArrays):
     start_ns: NDArray[np.float64]
     #: Assumptions that the readers of the workload files made.
     notes: tuple[str, ...] = field(default=())
+    #: Step of training of each job, None for other jobs.
+    steps: tuple[TrainingStep | None, ...] = field(default=())
 
     @cached_property
     def rank_in_job(self) -> NDArray[np.int32]:
@@ -114,6 +116,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
             for job in jobs
             for note in job.workload.notes
         ),
+        steps=tuple(job.workload.step for job in jobs),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,8 @@ class ProgramOrder:
         # The one or two operations that the next operation of each rank waits for.
         self._last = np.full(self.num_ranks, NONE, dtype=np.int64)
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
+        # The same of each further stream, while it is not the current one.
+        self._streams: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         # Non-blocking operations that have no wait yet: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         # The same for operations that were added one at a time: handles of each rank.
@@ -152,6 +155,22 @@ class ProgramOrder:
     def num_ops(self) -> int:
         """Number of operations so far, which is the handle of the next operation."""
         return self._count
+
+    @contextmanager
+    def stream(self, name: str) -> Iterator[None]:
+        """Add the operations of the context to another sequence of each rank, as CUDA's streams do.
+
+        Operations of a stream wait for those before them in the stream, and for those of other
+        streams only by `wait` or `requires`. `waitall` includes all streams.
+        """
+        none = np.full(self.num_ranks, NONE, dtype=np.int64)
+        outside = self._last, self._also
+        self._last, self._also = self._streams.get(name, (none, none.copy()))
+        try:
+            yield
+        finally:
+            self._streams[name] = self._last, self._also
+            self._last, self._also = outside
 
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all handles by rank, then program order: the order of operations in a workload.

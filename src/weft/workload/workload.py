@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,15 @@ class Multicast(IntEnum):
     DATA = 2
     #: First send of a multicast without data that counts only if all receives are posted.
     TEST = 3
+
+
+class TrainingStep(NamedTuple):
+    """What a step of training a neural network computes, to judge the time that it takes."""
+
+    #: Tokens of all sequences.
+    tokens: int
+    #: Time of the model's operations at the full speed of all GPUs, without recomputation.
+    peak_ns: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +101,8 @@ class Workload(FrozenArrays):
         Names of the communicators; communicator 0 is the world.
     notes
         Assumptions that the reader of the file made.
+    step
+        The step of training that the workload is, if it is one.
     """
 
     name: str
@@ -112,6 +124,7 @@ class Workload(FrozenArrays):
     multicast: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     comm_names: tuple[str, ...] = ("world",)
     notes: tuple[str, ...] = field(default=())
+    step: TrainingStep | None = None
 
     @cached_property
     def num_ranks(self) -> int:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
-from weft.workload import Workload
+from weft.kernels.program.waits import spent
+from weft.workload import Kind, Workload
 
 MESSAGE_COLUMNS: Mapping[str, Column] = {
     "source_rank": Column(pl.Int32, "", "Sending rank"),
@@ -60,6 +61,15 @@ PHASE_COLUMNS: Mapping[str, Column] = {
     ),
     "mean_slowdown": Column(
         pl.Float64, "", "Mean slowdown of messages whose zero-load time is not 0 (null: none)"
+    ),
+    "exposed_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean over the phase's ranks of the time in which a calculation of the phase runs, or no "
+        "calculation runs and the next one, or the end of the rank, waits for the phase",
+    ),
+    "late_ns": Column(
+        pl.Float64, "ns", "Part of `exposed_ns` before the other side of a message was ready"
     ),
 }
 
@@ -164,6 +174,7 @@ class Replay:
         mean = ratio(np.bincount(phase, weights=took, minlength=len(names)), count)
         sent = np.bincount(work.phase[ops], minlength=len(names))
         size = totals(work.phase[ops], work.size_bytes[ops], len(names))
+        exposed, late = self._exposed_ns()
         return frame(
             PHASE_COLUMNS,
             {
@@ -176,8 +187,26 @@ class Replay:
                 "mean_message_ns": mean[there],
                 "max_message_ns": np.where(count > 0, longest, np.nan)[there],
                 "mean_slowdown": slowdown[there],
+                "exposed_ns": exposed[there],
+                "late_ns": late[there],
             },
         )
+
+    def _exposed_ns(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the columns `exposed_ns` and `late_ns` of all phases."""
+        work, count = self.workload, len(self.workload.phase_names)
+        posted, ended = (np.ascontiguousarray(times) for times in (self.posted_ns, self.ended_ns))
+        calcs = np.flatnonzero((ended > posted) & (work.kind == Kind.CALC))
+        calcs = calcs[np.lexsort((posted[calcs], work.rank[calcs]))]
+        program = work.op_offset, work.dep_offset, work.dep, work.dep_on_start, work.match
+        own, late = spent(
+            program, np.searchsorted(work.rank[calcs], np.arange(work.num_ranks + 1)), calcs,
+            np.ascontiguousarray(work.phase), work.cpu, posted, ended, count,
+            1 + int(work.cpu.max(initial=0)),
+        )  # fmt: skip
+        used = np.unique(work.rank.astype(np.int64) * count + work.phase) % count
+        ranks = np.bincount(used, minlength=count)
+        return ratio(own, ranks), ratio(late, ranks)
 
     def summary(self) -> dict[str, Any]:
         """Return the makespan, times and slowdown of all messages, and the busiest link."""

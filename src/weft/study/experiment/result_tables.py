@@ -21,6 +21,7 @@ from weft.sim.static.phases import StaticWorkload
 from weft.study.experiment.run_level import Outcome
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
+from weft.workload.workload import TrainingStep
 
 _RUN = Column(pl.Int32, "", "Number of the run, from 1")
 _JOB = Column(pl.String, "", "Name of the job")
@@ -56,6 +57,21 @@ _MESSAGES = {
     ),
 }
 
+#: Columns on a step of training; null for other workloads.
+_STEP = {
+    "tokens_per_s": Column(
+        pl.Float64,
+        "1/s",
+        "Tokens of a step of training, divided by its time (all levels but static)",
+    ),
+    "mfu": Column(
+        pl.Float64,
+        "",
+        "Model FLOPS utilisation: time of the operations of a step of training at the full speed "
+        "of all GPUs, divided by the time of the step (all levels but static)",
+    ),
+}
+
 #: Columns of the table of runs, one row per run.
 RUN_COLUMNS: Mapping[str, Column] = {
     "run": _RUN,
@@ -81,6 +97,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
         "Mean over the ranks of all jobs of the time without calculation until the rank's last "
         "operation (all levels but static)",
     ),
+    **_STEP,
     **_MESSAGES,
     "bound_ns": Column(
         pl.Float64,
@@ -161,6 +178,7 @@ JOB_COLUMNS: Mapping[str, Column] = {
         "Mean over ranks of the time without calculation until the rank's last operation (all "
         "levels but static)",
     ),
+    **_STEP,
     **_MESSAGES,
 }
 
@@ -253,6 +271,8 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
                 np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
             ),
         }
+        if len(mix.names) == 1:
+            row |= _step(mix.steps[0], result.makespan_ns - float(mix.start_ns[0]))
     if run.level == "packet":
         from weft.study.experiment.packet_tables import row as packet_row
 
@@ -305,6 +325,7 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
                 "time_ns": end - start,
                 "calculation_ns": float(calculation[ranks].mean()),
                 "communication_ns": float((until[ranks] - start - calculation[ranks]).mean()),
+                **_step(mix.steps[number], end - start),
             }
         rows.append(row)
     return rows
@@ -414,6 +435,13 @@ def _static(
         "max_contention": rows["max_contention"].max(),
         "bound_ns": float(rows["bound_ns"].sum()),
     }
+
+
+def _step(step: TrainingStep | None, time_ns: float) -> dict[str, float]:
+    """Return the columns of a step of training that takes a time."""
+    if step is None or not time_ns:
+        return {}
+    return {"tokens_per_s": step.tokens / time_ns * 1e9, "mfu": step.peak_ns / time_ns}
 
 
 def _times(

@@ -109,17 +109,23 @@ def pipeline(
     return builder.build()
 
 
-def actions(stages: int, microbatches: int, schedule: str) -> NDArray[np.int64]:
+def actions(stages: int, microbatches: int, schedule: str, chunks: int = 1) -> NDArray[np.int64]:
     """Return the sequence of actions of each stage: 0 is a microbatch forwards, 1 backwards.
 
-    `schedule`: ``"1f1b"`` or ``"gpipe"``.
+    `schedule`: ``"1f1b"`` or ``"gpipe"``. `chunks`: parts of the model on each stage, each of which
+    takes every microbatch; with several, stages begin with more microbatches (interleaved 1F1B of
+    Narayanan et al. 2021).
 
-    Returns int64 [stages, 2 * microbatches].
+    Returns int64 [stages, 2 * chunks * microbatches].
     """
-    slot = np.arange(2 * microbatches)
+    passes = microbatches * chunks
+    slot = np.arange(2 * passes)
     if schedule == "gpipe":
-        return np.tile((slot >= microbatches).astype(np.int64), (stages, 1))
-    warm = np.minimum(stages - 1 - np.arange(stages), microbatches)[:, None]
+        return np.tile((slot >= passes).astype(np.int64), (stages, 1))
+    ahead = stages - 1 - np.arange(stages)
+    if chunks > 1:
+        ahead = 2 * ahead + (chunks - 1) * stages
+    warm = np.minimum(ahead, passes)[:, None]
     steady = slot - warm
-    last = slot >= 2 * microbatches - warm
+    last = slot >= 2 * passes - warm
     return np.where(last, 1, np.where(steady < 0, 0, steady % 2)).astype(np.int64)
