@@ -11,15 +11,16 @@ from weft.kernels.cache import njit
 def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, processors):
     """Divide the time until the last operation of each rank has ended among phases.
 
-    While calculations run, time belongs to the phase of that on the first processor. Else it
+    While calculations run, time belongs to the phase of that on the last processor. Else it
     belongs to what the next calculation, or the end of the rank, waits for: of the dependencies of
     an operation, the last one to be fulfilled is its cause; the time from there to the end of the
     operation belongs to the phase of the operation, the time before to its cause, and so on.
 
     `program`: the arrays `op_offset`, `dep_offset`, `dep`, `dep_on_start` and `match` of a
     `weft.workload.Workload`. `calc_offset`, int64 [ranks + 1], and `calcs`, int64: calculations of
-    each rank that take time, by begin. `cpu`: uint8 [ops], empty if all are 0. `posted`, `ended`:
-    float64 [ops] in ns, below 0 for events that did not happen. `phases`, `processors`: numbers.
+    each rank that take time, by begin. `cpu`: int64 [calcs]: the processor of each, numbered
+    without gaps. `posted`, `ended`: float64 [ops] in ns, below 0 for events that did not happen.
+    `phases`, `processors`: numbers.
 
     Returns float64 [phases]: ns of all ranks; and float64 [phases]: the part in which the other
     side of a message was not posted.
@@ -42,13 +43,13 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
             begin = ended[op] if is_end else posted[op]
             # What runs until this calculation begins.
             while now < begin:
-                first = 0
-                while first < processors and until[first] <= now:
-                    first += 1
-                if first == processors:
+                busy = processors - 1
+                while busy >= 0 and until[busy] <= now:
+                    busy -= 1
+                if busy < 0:
                     break
-                then = min(begin, until[first])
-                own[running[first]] += then - now
+                then = min(begin, until[busy])
+                own[running[busy]] += then - now
                 now = then
             # What it waited for while nothing ran.
             time = begin
@@ -70,7 +71,5 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
                 op, time = cause, min(time, since)
             now = max(now, begin)
             if not is_end:
-                op = calcs[at]
-                processor = np.int64(cpu[op]) if len(cpu) else 0
-                until[processor], running[processor] = ended[op], phase[op]
+                until[cpu[at]], running[cpu[at]] = ended[calcs[at]], phase[calcs[at]]
     return own, late

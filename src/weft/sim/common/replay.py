@@ -199,10 +199,10 @@ class Replay:
         calcs = np.flatnonzero((ended > posted) & (work.kind == Kind.CALC))
         calcs = calcs[np.lexsort((posted[calcs], work.rank[calcs]))]
         program = work.op_offset, work.dep_offset, work.dep, work.dep_on_start, work.match
+        cpus, cpu = np.unique(work.cpu[calcs] if len(work.cpu) else calcs * 0, return_inverse=True)
         own, late = spent(
             program, np.searchsorted(work.rank[calcs], np.arange(work.num_ranks + 1)), calcs,
-            np.ascontiguousarray(work.phase), work.cpu, posted, ended, count,
-            1 + int(work.cpu.max(initial=0)),
+            np.ascontiguousarray(work.phase), cpu, posted, ended, count, len(cpus),
         )  # fmt: skip
         used = np.unique(work.rank.astype(np.int64) * count + work.phase) % count
         ranks = np.bincount(used, minlength=count)

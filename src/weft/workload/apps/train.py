@@ -35,9 +35,9 @@ _BUCKETS = 32
 #: Bytes of an activation and of a parameter (BF16).
 _BF16 = 2
 _FORWARD, _BACKWARD = 0, 1
-# Processors of a rank for calculations and for collectives by formula beside them. Processor 0
-# joins messages, which takes no time and must not wait for a calculation.
-_COMPUTE, _BESIDE = 1, 2
+# Processors of a rank for calculations and for collectives by formula beside them. The first ones
+# are those of collectives, which must not wait for calculations.
+_COMPUTE, _BESIDE = 255, 254
 
 
 @application(
