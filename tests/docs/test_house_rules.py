@@ -91,6 +91,7 @@ REASONS = {
     "io_and_compute": "options of an application",
     "moe": "options of an application",
     "open_loop": "options of an application",
+    "train": "options of an application",
 }
 BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, ast.Match)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tests.workload_runs import finish_times
 
 import weft
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics.machine_model import MachineModel
+from weft.fabrics.machine_model import named_model
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
 from weft.workload.apps.train import _Plan
@@ -35,9 +36,7 @@ def even(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "even", EVEN)
 
 
-def step(ranks: int, machine: MachineModel | None = None, **options: Any) -> Workload:
-    count = machine.processors if machine else 1
-    places = Places(np.arange(ranks) // count, np.arange(ranks) % count, machine)
+def step(ranks: int, places: Places | None = None, **options: Any) -> Workload:
     return app("train", ranks, places=places, **{"model": "even", **options})
 
 
@@ -46,9 +45,9 @@ def volume(work: Workload, phase: str) -> int:
     return int(work.size_bytes[ops].sum())
 
 
-def ideal(work: Workload, gbps: float = 400.0) -> weft.FlowResult:
+def ideal(work: Workload) -> weft.FlowResult:
     """Run on one switch, without the exchange before large messages."""
-    fabric = weft.fabric(f"kary-n-tree:k={work.num_ranks},n=1,rate={gbps:g}")
+    fabric = weft.fabric(f"kary-n-tree:k={work.num_ranks},n=1,rate=400")
     options = {"handshake": False, "latency_ns": 1000.0}
     return weft.simulate(fabric, weft.route(fabric, "minhop"), work, level="flow", **options)
 
@@ -152,26 +151,25 @@ def test_overlap_hides_all_but_the_first_and_the_last_bucket() -> None:
     assert ahead.makespan_ns == pytest.approx(result.makespan_ns, rel=1e-4)
 
 
-MACHINE = MachineModel(
-    "test-h100", "this test", "gpu", 4, 4, (0, 1, 2, 3), 400.0,
-    scale_up_gbps=3600.0, scale_up_latency_ns=1000.0,
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "options",
     [
-        {"tp": 4}, {"tp": 4, "recompute": True}, {"zero": 0}, {"zero": 3},
-        {"model": "mixtral-8x7b", "ep": 4, "sequence": 512, "global_batch": 4, "zero": 0},
+        {"tp": 8}, {"tp": 8, "recompute": True}, {"zero": 0}, {"zero": 3},
+        {"model": "mixtral-8x7b", "ep": 8, "sequence": 512, "global_batch": 8, "zero": 0},
     ],
     ids=str,
 )  # fmt: skip
 def test_formulas_within_a_machine_equal_messages(options: dict[str, Any]) -> None:
     options = {"overlap": False, "buckets": 2, **options}
-    formula = step(4, MACHINE, **options)
-    messages = step(4, MACHINE, scale_up="messages", **options)
+    fabric = weft.fabric("leaf-spine:leaves=8,spines=1,hosts=1,rate=400", node="dgx-h100")
+    routes, places = weft.route(fabric, "minhop"), Places.of(fabric, np.arange(8))
+    formula = step(8, places, **options)
+    messages = step(8, places, scale_up="messages", **options)
     assert len(formula.messages) == 0 < len(messages.messages)
-    one, two = ideal(formula, 3600.0), ideal(messages, 3600.0)
+    one, two = (
+        weft.simulate(fabric, routes, work, level="flow", handshake=False)
+        for work in (formula, messages)
+    )
     assert one.makespan_ns == pytest.approx(two.makespan_ns, rel=1e-6)
     exposed = [
         {row["phase"]: row["exposed_ns"] for row in each.phases().to_dicts()} for each in (one, two)
@@ -210,12 +208,15 @@ def test_all_ways_to_divide_a_model_end(options: dict[str, Any]) -> None:
 
 
 def test_the_peak_is_that_of_the_gpu_of_the_machine() -> None:
-    twice = step(4, MACHINE), step(4, MACHINE, flops=2 * 989.4e12)
-    assert twice[0].step is not None
-    assert twice[1].step is not None
-    assert twice[0].step.peak_ns == pytest.approx(2 * twice[1].step.peak_ns)
-    with pytest.raises(NotApplicable, match="GPUs of mystery is not known; give flops"):
-        step(4, MachineModel("mystery", "", "gpu", 4, 1, (0,) * 4, 400.0))
+    machine, ranks = named_model("dgx-h100"), np.arange(4)
+    speeds = [
+        step(4, Places(ranks, ranks * 0, replace(machine, name=name)), **options).step
+        for name, options in (("gb200-nvl72", {}), ("dgx-h100", {}), ("mine", {"flops": 1e15}))
+    ]
+    peaks = [1 / speed.peak_ns for speed in speeds if speed is not None]
+    assert [peak / peaks[2] for peak in peaks] == pytest.approx([2.5, 0.9894, 1.0])
+    with pytest.raises(NotApplicable, match="GPUs of mine is not known; give flops"):
+        step(4, Places(ranks, ranks * 0, replace(machine, name="mine")))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ Ints = NDArray[np.int64]
 #: Dense BF16 operations per second, from NVIDIA's data sheets (A100 80GB SXM, H100 SXM, GB200
 #: NVL72, DGX B200); those of the last two state twice as many, with sparsity.
 PEAK_FLOPS = {"a100": 312e12, "h100": 989.4e12, "gb200": 2500e12, "b200": 2250e12}
+#: Latency of a scale-up switch, the default of all switches of a run.
+_SWITCH_NS = 100.0
 #: Most buckets of a chunk by default.
 _BUCKETS = 32
 #: Bytes of an activation and of a parameter (BF16).
@@ -424,7 +426,8 @@ class _Stage:
             return None
         if np.any(machine != machine[:, :1]):
             return None
-        return float((n - 1) * (block * 8 / model.scale_up_gbps + model.scale_up_latency_ns))
+        latency_ns = model.scale_up_latency_ns + _SWITCH_NS
+        return float((n - 1) * (block * 8 / model.scale_up_gbps + latency_ns))
 
     def _collective(self, phase: str, name: str, groups: Ints, block: int) -> None:
         """Add a collective of messages."""
