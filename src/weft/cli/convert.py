@@ -95,5 +95,9 @@ def _convert_workload(
     if output is not None:
         write_workload(workload, output, entry.name if entry else None, **given)
     elif entry is not None:
-        sys.stdout.write(entry.function(workload=workload, **workload_writer.bind(entry, given)))
+        written = entry.function(workload=workload, **workload_writer.bind(entry, given))
+        if isinstance(written, bytes):
+            sys.stdout.buffer.write(written)
+        else:
+            sys.stdout.write(written)
     return 0

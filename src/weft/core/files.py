@@ -31,7 +31,7 @@ _MAGIC = {
     b"\xfd7zXZ": "compressed by xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; unpack it first",
     b"PK\3\4": "a zip archive; unpack it first",
-    b"\x7f\x10\0\0\0\0\0\0": "a binary GOAL schedule; give the text from which txt2bin made it",
+    b"\x7f\x10\0\0\0\0\0\0": "a binary GOAL schedule, which is a workload",
 }
 #: Standard input streams that have been read.
 _read: WeakSet[TextIO] = WeakSet()
@@ -42,6 +42,11 @@ def read_text(path: str | Path, *, utf16: bool = False) -> str:
 
     `utf16`: accept UTF-16 with a byte order mark, which spreadsheets export, as well as UTF-8.
     """
+    return decoded(read_bytes(path), path, utf16=utf16)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return the contents of a file or pipe, or of standard input if the path is ``-``."""
     try:
         if str(path) in STANDARD_INPUT:
             data = _standard_input()
@@ -56,6 +61,11 @@ def read_text(path: str | Path, *, utf16: bool = False) -> str:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     except ValueError:
         raise InputError(f"{str(path)!r} is not a file name") from None
+    return data
+
+
+def decoded(data: bytes, path: str | Path, *, utf16: bool = False) -> str:
+    """Return the text of a file with these contents; `path`, `utf16`: as in `read_text`."""
     if not data or data.isspace():
         raise InputError("is empty", file=path)
     if what := next((what for magic, what in _MAGIC.items() if data.startswith(magic)), ""):

@@ -21,9 +21,10 @@ Tags have 32 bits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,28 +141,9 @@ class _GoalReader:
         for block in self._blocks.values():
             self._read_block(block)
         columns = {name: np.array(values, np.int64) for name, values in self._columns.items()}
-        builder = WorkloadBuilder(self._num_ranks, name=Path(self._file).stem)
-        builder.operations(
-            columns["rank"],
-            columns["kind"],
-            peer=columns["peer"],
-            size_bytes=columns["size"],
-            # Unsigned 32-bit tags are reinterpreted as signed ones and stay distinct.
-            tag=columns["tag"].astype(np.uint32).view(np.int32),
-            duration_ns=columns["duration"],
-            cpu=columns["cpu"],
-        )
-        builder.requires(columns["op"], columns["on"], start=columns["start"].astype(np.bool_))
-        builder.notes += self._notes()
+        builder = builder_of(self._file, self._num_ranks, columns, self._left_out)
         with at_operation(self._file, lambda *op: (self._file, self._line_of(*op))):
             return builder.build()
-
-    def _notes(self) -> list[str]:
-        notes = {
-            "cpu": "the cpu of {:,} sends and receives is ignored: their overhead is on cpu 0",
-            "nic": "the nic of {:,} sends and receives is ignored: routes choose the adapter",
-        }
-        return [notes[what].format(count) for what, count in self._left_out.items() if count]
 
     # -- the blocks --------------------------------------------------------------------------------
 
@@ -256,7 +238,7 @@ class _GoalReader:
         tags = numbers(tag, ANY, "tag")
         if ANY in tags:
             index = first - block.first + tags.index(ANY)
-            raise self._operation_error(block, index, _wildcard(f"tag {ANY}", "any tag"))
+            raise self._operation_error(block, index, wildcard(f"tag {ANY}", "any tag"))
         columns["tag"] += tags
         columns["duration"] += numbers(duration, MAX_NS, "duration of")
         columns["cpu"] += numbers(calc_cpu, 255, "cpu")
@@ -310,6 +292,35 @@ class _GoalReader:
                     )
 
 
+def builder_of(
+    file: str, num_ranks: int, columns: Mapping[str, NDArray[Any]], left_out: Mapping[str, int]
+) -> WorkloadBuilder:
+    """Return a builder with the operations and dependencies of a schedule.
+
+    `columns` [ops]: rank, kind, peer, size, tag, duration and cpu; [dependencies]: op, on and start
+    of `WorkloadBuilder.requires`. `left_out`: number of sends and receives that have a cpu, and of
+    those that have a nic, which are ignored.
+    """
+    builder = WorkloadBuilder(num_ranks, name=Path(file).stem)
+    builder.operations(
+        columns["rank"],
+        columns["kind"],
+        peer=columns["peer"],
+        size_bytes=columns["size"],
+        # Unsigned 32-bit tags are reinterpreted as signed ones and stay distinct.
+        tag=columns["tag"].astype(np.uint32).view(np.int32),
+        duration_ns=columns["duration"],
+        cpu=columns["cpu"],
+    )
+    builder.requires(columns["op"], columns["on"], start=columns["start"].astype(np.bool_))
+    notes = {
+        "cpu": "the cpu of {:,} sends and receives is ignored: their overhead is on cpu 0",
+        "nic": "the nic of {:,} sends and receives is ignored: routes choose the adapter",
+    }
+    builder.notes += [notes[what].format(count) for what, count in left_out.items() if count]
+    return builder
+
+
 def _visible(text: str, at: int) -> int:
     """Return the next position that is not white space."""
     while at < len(text) and text[at].isspace():
@@ -317,7 +328,8 @@ def _visible(text: str, at: int) -> int:
     return at
 
 
-def _wildcard(what: str, means: str) -> str:
+def wildcard(what: str, means: str) -> str:
+    """Return why a wildcard is refused."""
     return f"{what} means {means}; weft matches messages in advance and allows no wildcards"
 
 
@@ -360,7 +372,7 @@ def _fault(line: str) -> str:
                 return expected(f"{step!r}")
             continue
         if tokens[at] == "-1" and step in ("a rank", "tag") and verb == "recv":
-            return _wildcard(f"{tokens[at]}", "any source" if step == "a rank" else "any tag")
+            return wildcard(f"{tokens[at]}", "any source" if step == "a rank" else "any tag")
         if not tokens[at].isdecimal() or not tokens[at].isascii():
             return expected(step if step.startswith("a ") else f"a number after {step!r}")
         if len(tokens[at]) > 20:
@@ -391,9 +403,8 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
         If the workload has a put, a routing key, a release time, or a duration that exceeds 2^53 ns
         or is not a whole number of nanoseconds. GOAL cannot express these.
     """
-    durations = _durations(workload, whole_ns)
-    _check(workload)
-    tags, renamed = _tags(workload)
+    all_durations, all_tags, renamed = expressed(workload, whole_ns)
+    durations, tags = all_durations.tolist(), all_tags.tolist()
     lines = [f"// {printable(workload.name)}"] if workload.name else []
     lines += [f"// {text}" for text in renamed]
     lines += [f"num_ranks {workload.num_ranks}", ""]
@@ -423,7 +434,22 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _durations(workload: Workload, whole_ns: bool) -> list[int]:
+def expressed(
+    workload: Workload, whole_ns: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Return durations in ns and tags of all operations in GOAL, and text on tags that differ.
+
+    Raises
+    ------
+    NotApplicable
+        If GOAL cannot express the workload.
+    """
+    durations = _durations(workload, whole_ns)
+    _check(workload)
+    return durations, *_tags(workload)
+
+
+def _durations(workload: Workload, whole_ns: bool) -> NDArray[np.int64]:
     durations = workload.duration_ns
     rounded = np.rint(durations)
     fractional = np.flatnonzero(rounded != durations)
@@ -435,7 +461,7 @@ def _durations(workload: Workload, whole_ns: bool) -> list[int]:
     long = np.flatnonzero(rounded > MAX_NS)
     if len(long):
         raise NotApplicable(f"{_first(workload, long)} is longer than 2^53 ns")
-    return rounded.astype(np.int64).tolist()  # type: ignore[no-any-return]
+    return rounded.astype(np.int64)
 
 
 def _check(workload: Workload) -> None:
@@ -462,13 +488,13 @@ def _first(workload: Workload, ops: NDArray[np.int64]) -> str:
     return workload.describe(int(ops[0])) + more
 
 
-def _tags(workload: Workload) -> tuple[list[int], list[str]]:
+def _tags(workload: Workload) -> tuple[NDArray[np.int64], list[str]]:
     """Return the GOAL tags of all operations, and comments on the replaced tags."""
     tags = workload.tag.view(np.uint32).astype(np.int64)
     message = (workload.kind == Kind.SEND) | (workload.kind == Kind.RECV)
     moved = np.flatnonzero(message & ((workload.comm != 0) | (tags == ANY)))
     if not len(moved):
-        return tags.tolist(), []
+        return tags, []
     kept = set(np.unique(tags[message & (workload.comm == 0)]).tolist())
     pairs, pair_of = np.unique(
         np.stack([workload.comm[moved], workload.tag[moved]]), axis=1, return_inverse=True
@@ -480,4 +506,4 @@ def _tags(workload: Workload) -> tuple[list[int], list[str]]:
         f"tag {new_tag} is tag {tag} of communicator {printable(workload.comm_names[comm])}"
         for new_tag, (comm, tag) in zip(new_tags, pairs.T.tolist(), strict=True)
     ]
-    return tags.tolist(), comments
+    return tags, comments

@@ -8,7 +8,8 @@ A module with one function per direction adds a format::
     @workload_writer("mine", suffixes=(".mine",))
     def write(workload: Workload) -> str: ...
 
-Further parameters of the function are the format's options. A reader raises `InputError` with the
+A reader of a binary format has the fact ``binary=True`` and takes bytes in place of the text; its
+writer returns bytes. Further parameters of the function are the format's options. A reader raises `InputError` with the
 file and line of an error, and records its assumptions in the workload's notes; a writer raises
 `NotApplicable` if the format cannot express the workload.
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import InputError, NotApplicable, source_name
-from weft.core.files import read_text, write_text
+from weft.core.files import decoded, read_bytes, write_bytes, write_text
 from weft.core.registry import Entry, Registry
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.signatures import signature
@@ -30,7 +31,8 @@ from weft.workload.matching import OperationError
 from weft.workload.workload import Workload
 
 #: Facts of a reader: `suffixes` of its files, and `sniff`, a function of text and path that returns
-#: whether the file has the format. For a folder, the text is the list of its files.
+#: whether the file has the format. For a folder, the text is the list of its files. With the fact
+#: `binary`, which is optional, `sniff` and the reader get the bytes of a file in place of its text.
 workload_reader = Registry(
     "readable workload format",
     "weft.workload.formats",
@@ -57,8 +59,10 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     with it.
     """
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
-    text = _listing(Path(path)) if os.path.isdir(path) else read_text(path)
-    entry = chosen or _recognised(text, Path(path))
+    data = _listing(Path(path)) if os.path.isdir(path) else read_bytes(path)
+    entry = chosen or _recognised(data, Path(path))
+    binary = isinstance(data, str) or entry.facts.get("binary")
+    text = data if binary else decoded(data, path)
     expected = None if "ranks" in entry.options else given.pop("ranks", None)
     bound = workload_reader.bind(entry, given)
     workload: Workload = entry.function(text=text, file=source_name(path), **bound)
@@ -78,8 +82,11 @@ def write_workload(
     entry = workload_writer.of_file(path, format)
     if len(workload.multicast):
         raise NotApplicable(f"the format {entry.name} has no hardware broadcasts and barriers")
-    text: str = entry.function(workload=workload, **workload_writer.bind(entry, options))
-    write_text(path, text)
+    written = entry.function(workload=workload, **workload_writer.bind(entry, options))
+    if isinstance(written, bytes):
+        write_bytes(path, written)
+    else:
+        write_text(path, written)
 
 
 @contextmanager
@@ -109,9 +116,16 @@ def _listing(folder: Path) -> str:
     return "\n".join(sorted(names))
 
 
-def _recognised(text: str, path: Path) -> Entry:
+def _recognised(data: str | bytes, path: Path) -> Entry:
     by_suffix = workload_reader.of_suffix(path)
-    matching = [entry for entry in workload_reader if entry.facts["sniff"](text, path)]
+    binary = [entry for entry in workload_reader if entry.facts.get("binary")]
+    if found := next((entry for entry in binary if entry.facts["sniff"](data, path)), None):
+        return found
+    if isinstance(data, bytes) and by_suffix and by_suffix[0] in binary:
+        return by_suffix[0]
+    text = decoded(data, path) if isinstance(data, bytes) else data
+    readers = (entry for entry in workload_reader if entry not in binary)
+    matching = [entry for entry in readers if entry.facts["sniff"](text, path)]
     if len(by_suffix) == 1 and (by_suffix[0] in matching or len(matching) != 1):
         return by_suffix[0]  # its reader reports errors
     if len(matching) == 1:
