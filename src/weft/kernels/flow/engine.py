@@ -11,7 +11,7 @@ import numpy as np
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.program.events import ARRIVE, BEGIN, event, push_event, same_until
+from weft.kernels.program.events import ARRIVE, BEGIN, START, event, push_event, same_until
 from weft.kernels.program.operations import (
     DATA,
     NOTHING,
@@ -259,6 +259,23 @@ def _end_flows(ranks, level, maxmin, penalty, now, until):
 
 
 @lean_njit()
+def post(ranks, begin, end):
+    """Schedule the starts of operations that are added to a run, each at its release."""
+    for op in range(begin, end):
+        push_event(ranks.heap, ranks.program.release[op], event(START, op))
+
+
+@lean_njit()
+def share_again(ranks, level, maxmin):
+    """Add the flows under way to a max-min state without flows, and compute their rates."""
+    flows = level.flows
+    for slot in range(level.count.slots):
+        if flows.end_ns[slot] < np.inf:
+            maxmin_add(maxmin, slot, ranks.program.route[flows.op[slot]])
+    maxmin_solve(maxmin, flows.shared_rate, flows.changed, SLACK * level.rules.tolerance)
+
+
+@lean_njit()
 def run(ranks, level, maxmin, penalty, most_events):
     """Simulate until all operations have ended, the time is up, or a number of instants has passed.
 
@@ -267,7 +284,7 @@ def run(ranks, level, maxmin, penalty, most_events):
     `MaxMinState` or a `PenaltyState`, and the other is None; without contention, both are None.
     `most_events`: number of instants (distinct times of events) after which the loop returns.
 
-    Returns DONE, MORE (after `most_events`), TIME_OUT, STUCK (no events, but operations left), or
+    Returns DONE, MORE (after `most_events` or `level.rules.most_arrivals`), TIME_OUT, STUCK (no events, but operations left), or
     ASKED (`Ranks.asked` is not empty).
     """
     count, joining = level.count, ranks.joining
@@ -302,6 +319,8 @@ def run(ranks, level, maxmin, penalty, most_events):
             if count.leaving or count.coming:
                 _share(ranks.program.route, level, maxmin, penalty)
                 continue
+            if ranks.count.arrived >= level.rules.most_arrivals:
+                return MORE
             if time == np.inf:
                 return DONE if ranks.count.ended == len(ranks.program.kind) else STUCK
             if time > level.rules.max_time_ns:

@@ -8,7 +8,8 @@ import numpy as np
 
 #: Settings: relative error allowed in completion times, simulated time at which the run gives up,
 #: largest payload of a packet (0 if messages of one packet do not wait for those of other queue
-#: pairs), header of a message of one packet, and number of pairs of ranks.
+#: pairs), header of a message of one packet, number of pairs of ranks, and number of arrivals after
+#: whose instant the loop returns.
 RULES = np.dtype(
     [
         ("tolerance", np.float64),
@@ -16,6 +17,7 @@ RULES = np.dtype(
         ("mtu_bytes", np.int64),
         ("header_bytes", np.int64),
         ("pairs", np.int64),
+        ("most_arrivals", np.int64),
     ],
     align=True,
 )

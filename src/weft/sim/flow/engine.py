@@ -37,6 +37,9 @@ from weft.sim.flow.sharing import sharing_states
 from weft.sim.keys.run import KeyRun
 from weft.workload import Kind, Workload
 
+#: A number of arrivals that no run reaches.
+NO_LIMIT = 2**62
+
 
 def run_flows(
     fabric: Fabric,
@@ -69,7 +72,7 @@ def run_flows(
     num_pairs, num_queues = len(queues.key), queues.queues(options["rendezvous"])
     del queues, route_of_op  # with millions of messages the run needs this memory
     began = time.perf_counter()
-    state = _State.of(workload, network, route, pair, num_pairs, num_queues, options, keyed)
+    state = FlowState.of(workload, network, route, pair, num_pairs, num_queues, options, keyed)
     why = state.run(workload, progress, keyed)
     if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
@@ -159,7 +162,7 @@ def lay_messages(
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class FlowState:
     """State of the kernel; see `weft.kernels.flow.engine.run`."""
 
     ranks: Ranks
@@ -177,7 +180,7 @@ class _State:
         num_queues: int,
         options: Mapping[str, Any],
         keyed: KeyRun | None = None,
-    ) -> _State:
+    ) -> FlowState:
         """Return the state at time 0."""
         # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
         alone = options["sharing"] == "none"
@@ -239,6 +242,7 @@ class _State:
                     mtu_bytes=0 if alone else options["mtu_bytes"],
                     header_bytes=options["header_bytes"],
                     pairs=num_pairs,
+                    most_arrivals=NO_LIMIT,
                 ),
                 count=record(COUNT),
             ),
