@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,6 +110,7 @@ class Network:
         #: Number of each pair of hosts that has sent, by source x number of hosts + destination. It
         #: is also the number of its route; the first `_pairs` of them are laid, with `_links` links.
         self._pair_of: dict[int, int] = {}
+        self._new_pairs: list[int] = []
         self._pairs = self._links = 0
         #: Host that sends, and whether the messages stay in its machine: [pairs].
         self._source = np.zeros(_ROOM, dtype=np.int32)
@@ -160,7 +160,10 @@ class Network:
         if not 0 <= size_bytes <= MAX_BYTES:
             raise InputError(f"a message of {size_bytes} bytes; expected 0 to 2^56")
         key = source * hosts + destination
-        pair = self._pair_of.setdefault(key, len(self._pair_of))
+        pair = self._pair_of.get(key)
+        if pair is None:
+            pair = self._pair_of[key] = len(self._pair_of)
+            self._new_pairs.append(key)
         self._fresh.append((time_ns, pair, size_bytes))
         self._sent += 1
         return self._sent - 1
@@ -226,10 +229,10 @@ class Network:
 
     def _lay(self) -> None:
         """Lay the routes of the pairs of hosts that have not sent before."""
-        begin, end = self._pairs, len(self._pair_of)
-        if begin == end:
+        if not self._new_pairs:
             return
-        keys = np.fromiter(islice(self._pair_of, begin, None), np.int64)
+        keys = np.array(self._new_pairs, dtype=np.int64)
+        begin, end = self._pairs, self._pairs + len(keys)
         source, target = np.divmod(keys, self._fabric.num_hosts)
         apart = np.flatnonzero(self._fabric.apart(source, target))
         laying = ("multipath", "minimal_share", "seed", "ports", "switch_latency_ns", "latency_ns")
@@ -260,7 +263,6 @@ class Network:
                 ),
             )  # fmt: skip
         laid, to = self._laid, begin + apart
-        laid.route_offset[begin:] = links
         laid.route_offset[begin : end + 1] = self._links + np.cumsum([0, *hops])
         laid.route_link[self._links : links] = fresh.route_link
         if len(fresh.route_share):
@@ -273,6 +275,7 @@ class Network:
         self._source[begin:end], self._local[begin:end] = source, True
         self._local[to] = False
         self._pairs, self._links = end, links
+        self._new_pairs.clear()
         if full or hops.max() > 1 << maxmin.count.shift:
             self._reserve(0)
         else:
@@ -370,10 +373,11 @@ class Network:
             dep_on_start=none.astype(np.bool_), match=np.full(room, -1, dtype=np.int32),
             release_ns=self._release[:], cpu=none.astype(np.uint8),
         )  # fmt: skip
+        free = np.zeros(self._fabric.num_endpoints)
+        self._laid.route_offset[self._pairs + 1 :] = self._links  # routes of later pairs are empty
         route, pair = np.full(room, LOCAL, dtype=np.int32), np.zeros(room, dtype=np.int32)
         state = FlowState.of(workload, self._laid, route, pair, pairs, 1, self._options)
         state.ranks.count.ready_tail = 0
-        free = np.zeros(self._fabric.num_endpoints)
         return replace(
             state,
             ranks=state.ranks._replace(copied_until=np.zeros(pairs)),
