@@ -107,8 +107,8 @@ class Network:
         self._done: deque[Completion] = deque()
         #: Messages that the kernel does not know yet: time, pair of hosts, and size.
         self._fresh: list[tuple[float, int, int]] = []
-        #: Number of each pair of hosts that has sent, by source x number of hosts + destination. It
-        #: is also the number of its route; the first `_pairs` of them are laid, with `_links` links.
+        #: Number of each pair of hosts that has sent, and of its route, by source x number of hosts
+        #: + destination. The first `_pairs` routes are laid, with `_links` links.
         self._pair_of: dict[int, int] = {}
         self._new_pairs: list[int] = []
         self._pairs = self._links = 0
@@ -127,7 +127,10 @@ class Network:
             route_destination=np.zeros(_ROOM, dtype=np.int32),
         )
         self._parts: list[Any] = [None] * 4
-        self._reserve(_ROOM)
+        #: Operations of the kernel: their number, and message, time and size of each [room].
+        self._count = 0
+        self._make_room(_ROOM)
+        self._state = self._new_state()
 
     @property
     def now_ns(self) -> float:
@@ -254,14 +257,11 @@ class Network:
                 _longer(old.route_offset, pairs + 1),
                 _longer(old.route_link, room),
                 _longer(old.route_share, room, 1) if len(old.route_share) else old.route_share,
-                *(
-                    _longer(each, pairs)
-                    for each in (
-                        old.route_latency_ns, old.route_rate_bytes_per_ns, old.route_source,
-                        old.route_destination,
-                    )
-                ),
-            )  # fmt: skip
+                _longer(old.route_latency_ns, pairs),
+                _longer(old.route_rate_bytes_per_ns, pairs),
+                _longer(old.route_source, pairs),
+                _longer(old.route_destination, pairs),
+            )
         laid, to = self._laid, begin + apart
         laid.route_offset[begin : end + 1] = self._links + np.cumsum([0, *hops])
         laid.route_link[self._links : links] = fresh.route_link
@@ -306,22 +306,18 @@ class Network:
 
         Operations keep their order, by which the kernel orders events of equal times.
         """
-        old, count = getattr(self, "_state", None), getattr(self, "_count", 0)
-        live = np.flatnonzero(old.ranks.arrived[:count] != _KNOWN) if old else np.zeros(0, int)
-        room = max(_ROOM, 2 * (len(live) + more))
-        before = (self._release, self._size, self._message) if old else ()
-        self._release, self._size = np.zeros(room), np.zeros(room, dtype=np.int64)
-        self._message = np.zeros(room, dtype=np.int64)
-        self._state = state = self._new_state(room)
+        old, count = self._state, self._count
+        live = np.flatnonzero(old.ranks.arrived[:count] != _KNOWN)
+        before = (self._message, self._release, self._size)
+        self._make_room(max(_ROOM, 2 * (len(live) + more)))
+        self._state = state = self._new_state()
         self._count = len(live)
-        if old is None:
-            return
         new = slice(len(live))
         number = np.zeros(count + 2, dtype=np.int32)  # of operations, all counted from 1
         number[live + 1] = np.arange(1, len(live) + 1)
         ours, theirs = state.ranks, old.ranks
         for to, of in (
-            *zip((self._release, self._size, self._message), before, strict=True),
+            *zip((self._message, self._release, self._size), before, strict=True),
             *((getattr(ours, name), getattr(theirs, name)) for name in _OF_MESSAGE),
             (ours.program.rank, theirs.program.rank),
             (ours.program.route, theirs.program.route),
@@ -360,13 +356,17 @@ class Network:
         ranks, level, maxmin, _ = self._kernels()
         kernel.share_again(ranks, level, maxmin)
 
-    def _new_state(self, room: int) -> FlowState:
+    def _make_room(self, room: int) -> None:
+        self._message, self._size = np.zeros((2, room), dtype=np.int64)
+        self._release = np.zeros(room)
+
+    def _new_state(self) -> FlowState:
         """Return a state at time 0 with room for messages, which are puts of the hosts."""
-        hosts, pairs = self._fabric.num_hosts, len(self._local)
+        hosts, pairs, room = self._fabric.num_hosts, len(self._local), len(self._message)
         none = np.zeros(0, dtype=np.int32)
         zero = np.broadcast_to(np.int32(0), room)
         workload = Workload(
-            name="network", op_offset=np.repeat(np.int64([0, room]), [hosts, 1]),
+            name="network", op_offset=np.repeat(np.array([0, room]), [hosts, 1]),
             kind=np.full(room, Kind.PUT, dtype=np.uint8), peer=zero, size_bytes=self._size[:],
             tag=zero, comm=zero, duration_ns=np.zeros(room), phase=zero, phase_names=("",),
             dep_offset=np.zeros(room + 1, dtype=np.int64), dep=none,

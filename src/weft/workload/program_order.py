@@ -274,6 +274,34 @@ class ProgramOrder:
         join_of_rank[waits] = joins
         self._edges.extend(len(op), join_of_rank[rank], op, False)
 
+    @contextmanager
+    def branch(self, ranks: ArrayLike, after: ArrayLike) -> Iterator[None]:
+        """Let operations of ranks wait for others than the last ones of their programs.
+
+        In the context, the first operation of each rank waits for its operation in `after`, and
+        later ones for those before them; behind the context, program order continues where it was.
+        Non-blocking operations must be completed in the context.
+
+        Parameters
+        ----------
+        ranks
+            Several ranks.
+        after
+            Handle of one operation for each rank.
+
+        Raises
+        ------
+        InputError
+            If a rank or a handle is unknown.
+        """
+        rank_array = self._ranks(ranks)
+        before = self._last[rank_array], self._also[rank_array]
+        self._last[rank_array], self._also[rank_array] = self._known(after), NONE
+        try:
+            yield
+        finally:
+            self._last[rank_array], self._also[rank_array] = before
+
     # -- private -----------------------------------------------------------------------------------
 
     def _ranks(self, ranks: ArrayLike) -> NDArray[np.int64]:

@@ -284,8 +284,8 @@ def run(ranks, level, maxmin, penalty, most_events):
     `MaxMinState` or a `PenaltyState`, and the other is None; without contention, both are None.
     `most_events`: number of instants (distinct times of events) after which the loop returns.
 
-    Returns DONE, MORE (after `most_events` or `level.rules.most_arrivals`), TIME_OUT, STUCK (no events, but operations left), or
-    ASKED (`Ranks.asked` is not empty).
+    Returns DONE, MORE (after `most_events`, or `most_arrivals` of the rules), TIME_OUT, STUCK (no
+    events, but operations left), or ASKED (`Ranks.asked` is not empty).
     """
     count, joining = level.count, ranks.joining
     block_end = level.flows.block_end_ns

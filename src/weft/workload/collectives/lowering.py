@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -194,6 +194,12 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
         raise InputError(f"{kind.name}: there cannot be {num_ranks} ranks")
     _sizes(kind, size_bytes, num_ranks)
     return RULES[kind.name](size_bytes, num_ranks)
+
+
+def chosen_algorithms(names: Iterable[str]) -> dict[str, str]:
+    """Return the algorithm of each collective of which a registered name such as bcast-ring is."""
+    facts = (collective[name].facts for name in names)
+    return {each["collective"]: each["algorithm"] for each in facts}
 
 
 def algorithms(name: str) -> list[str]:

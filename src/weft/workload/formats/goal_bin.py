@@ -14,6 +14,7 @@ Portals operations behind those of LogGOPSim. The sizes of the parts tell which 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,10 +77,8 @@ def read(text: bytes, file: str) -> Workload:
         _check(records, rank, first)
         kind = np.array(_KINDS)[records["type"] - 1]
         message = kind != Kind.CALC
-        op, on, start = np.concatenate(
-            [edges + [[at], [at], [0]] for at, (_, edges) in zip(first, parts, strict=False)],
-            axis=1,
-        )
+        op, on, start = np.concatenate([edges for _, edges in parts], axis=1)
+        base = np.repeat(first[:-1], [edges.shape[1] for _, edges in parts])
         columns = {
             "rank": rank,
             "kind": kind,
@@ -88,8 +87,8 @@ def read(text: bytes, file: str) -> Workload:
             "tag": records["tag"],
             "duration": np.where(message, 0, records["size"]).astype(np.int64),
             "cpu": np.where(message, 0, records["cpu"]),
-            "op": op,
-            "on": on,
+            "op": op + base,
+            "on": on + base,
             "start": start,
         }
         left_out = {what: int(np.count_nonzero(records[what][message])) for what in ("cpu", "nic")}
@@ -241,11 +240,12 @@ def write(
     records["ends_at"] = after_offset[:-1] - base
     records["starts_at"] = records["ends_at"] + records["ends"]
     parts = []
-    for begin, end in zip(offset[:-1], offset[1:], strict=True):
+    for begin, end in pairwise(offset.tolist()):
         roots = np.flatnonzero(records["depends"][begin:end] == 0)
         waiting = appendix[after_offset[begin] : after_offset[end]] - begin
         counts = np.array([end - begin, len(roots), *roots], "<u4")
-        parts.append(b"".join([counts, records[begin:end], waiting.astype("<u4")]))
+        each = (counts, records[begin:end], waiting.astype("<u4"))
+        parts.append(b"".join(array.tobytes() for array in each))
     head = np.array([(_COOKIE, len(parts), records["cpu"].max(initial=0), 0)], _HEAD)
     bounds = np.cumsum([_HEAD.itemsize - _BASE + 16 * len(parts), *map(len, parts)])
     spans = np.stack([bounds[:-1], bounds[1:]], axis=1).astype("<u8")

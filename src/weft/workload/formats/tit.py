@@ -29,7 +29,8 @@ from weft.core.units import MAX_BYTES
 from weft.fabrics.formats.records import shown
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import COLLECTIVES as KINDS
-from weft.workload.collectives import collective, collective_on
+from weft.workload.collectives import collective_on
+from weft.workload.collectives.lowering import chosen_algorithms
 from weft.workload.formats.workload_format_registry import at_operation, workload_reader
 from weft.workload.workload import Kind, Workload
 
@@ -425,10 +426,7 @@ def read(
     """
     if not 0 < flops_per_s < math.inf:
         raise InputError(f"flops_per_s is {flops_per_s}; expected a positive number")
-    by_collective: dict[str, str] = {}
-    for name in algorithms:
-        facts = collective[name].facts
-        by_collective[facts["collective"]] = facts["algorithm"]
+    by_collective = chosen_algorithms(algorithms)
     programs = _programs(text, file)
     if tags is None:
         tags = _states_tags(programs)

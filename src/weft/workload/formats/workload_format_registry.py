@@ -9,9 +9,9 @@ A module with one function per direction adds a format::
     def write(workload: Workload) -> str: ...
 
 A reader of a binary format has the fact ``binary=True`` and takes bytes in place of the text; its
-writer returns bytes. Further parameters of the function are the format's options. A reader raises `InputError` with the
-file and line of an error, and records its assumptions in the workload's notes; a writer raises
-`NotApplicable` if the format cannot express the workload.
+writer returns bytes. Further parameters of the function are the format's options. A reader raises
+`InputError` with the file and line of an error, and records its assumptions in the workload's
+notes; a writer raises `NotApplicable` if the format cannot express the workload.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     data = _listing(Path(path)) if os.path.isdir(path) else read_bytes(path)
     entry = chosen or _recognised(data, Path(path))
-    binary = isinstance(data, str) or entry.facts.get("binary")
-    text = data if binary else decoded(data, path)
+    binary = entry.facts.get("binary", False)
+    text = data if isinstance(data, str) or binary else decoded(data, path)
     expected = None if "ranks" in entry.options else given.pop("ranks", None)
     bound = workload_reader.bind(entry, given)
     workload: Workload = entry.function(text=text, file=source_name(path), **bound)
