@@ -201,6 +201,8 @@ def _streams(text: str | bytes, file: str) -> Iterator[tuple[str, BinaryIO]]:
                 yield str(Path(file) / name), _unpacked(stream)
         return
     if not file.endswith((".et", ".et.gz")):
+        if not text.startswith(_GZIP) and text[-1024:] != bytes(1024):
+            raise InputError("ends before the end of the archive", file=file)
         with tarfile.open(fileobj=io.BytesIO(text)) as archive:
             for member in archive:
                 if member.isfile() and _NAME.fullmatch(member.name):
