@@ -18,7 +18,7 @@ import polars as pl
 import weft
 import weft_calibration
 import weft_papers
-from weft import client, mpi, plugins
+from weft import client, mpi, network, plugins
 from weft.advice.io_nodes.settings import IoSettings
 from weft.advice.machine_room.room_options import RoomLayout
 from weft.cli.app import commands, program
@@ -341,7 +341,8 @@ def api_page() -> str:
     """Return the page of public names, in groups; autosummary writes a page for each."""
     text = (
         "# Python interface\n\n"
-        "`weft`, `weft.plugins`, `weft.client` and `weft.mpi` are public; the rest may change.\n"
+        "`weft`, `weft.plugins`, `weft.network`, `weft.client` and `weft.mpi` are public; the rest "
+        "may change.\n"
     )
     groups = {
         "Functions": [name for name in weft.__all__ if name[0].islower()],
@@ -351,6 +352,8 @@ def api_page() -> str:
         text += f"\n## {title}\n\n{_autosummary('weft', names)}"
     text += "\n## Decorators and types for plug-ins\n\n"
     text += _autosummary("weft.plugins", [n for n in plugins.__all__ if n[0].isupper()])
+    text += "\n## Network for other simulators\n\n"
+    text += _autosummary("weft.network", network.__all__)
     text += "\n## Client of weft serve\n\n" + _autosummary("weft.client", client.__all__)
     return text + "\n## MPI programs\n\n" + _autosummary("weft.mpi", mpi.__all__)
 
@@ -383,7 +386,7 @@ def pages() -> dict[str, str]:
 def write_pages(folder: Path) -> None:
     """Write every page that differs from its file; delete pages of names that are gone."""
     folder.mkdir(exist_ok=True)
-    names = {*weft.__all__, *plugins.__all__, *client.__all__, *mpi.__all__}
+    names = {*weft.__all__, *plugins.__all__, *network.__all__, *client.__all__, *mpi.__all__}
     for stub in (folder / "api").glob("*.rst"):
         if stub.stem.rpartition(".")[2] not in names:
             stub.unlink()

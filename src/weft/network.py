@@ -25,12 +25,11 @@ from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
 from weft.kernels.program.operations import LOCAL
 from weft.routing.routes import Routes
 from weft.sim.flow.engine import NO_LIMIT, FlowState
-from weft.sim.flow.network import Network as Laid
-from weft.sim.flow.network import lay_routes
+from weft.sim.flow.network import Network, lay_routes
 from weft.sim.options import RunSettings
 from weft.workload.workload import Kind, Workload
 
-__all__ = ["Completion", "Network"]
+__all__ = ["Completion", "FlowNetwork"]
 
 #: Least number of operations for which there is room; the room for links is larger.
 _ROOM = 4096
@@ -50,7 +49,7 @@ class Completion(NamedTuple):
     time_ns: float
 
 
-class Network:
+class FlowNetwork:
     """A fabric that carries messages at the flow level, while others simulate what sends them.
 
     Messages behave like the puts of a workload in `weft.simulate`: those of a pair of hosts depart
@@ -74,7 +73,7 @@ class Network:
     --------
     >>> import weft
     >>> fabric = weft.fabric("xgft:2;4,4;1,4")
-    >>> network = Network(fabric, weft.route(fabric, "dmodk"), latency_ns=1000)
+    >>> network = FlowNetwork(fabric, weft.route(fabric, "dmodk"), latency_ns=1000)
     >>> network.send(0.0, 0, 15, 1_000_000), network.send(0.0, 1, 15, 1_000_000)
     (0, 1)
     >>> network.next_completion()
@@ -116,7 +115,7 @@ class Network:
         self._source = np.zeros(_ROOM, dtype=np.int32)
         self._local = np.zeros(_ROOM, dtype=np.bool_)
         weighted = not routes.settled
-        self._laid = Laid(
+        self._laid = Network(
             capacity_bytes_per_ns=fabric.link_rate_gbps / 8.0,
             route_offset=np.zeros(_ROOM + 1, dtype=np.int64),
             route_link=np.zeros(8 * _ROOM, dtype=np.int32),
@@ -252,7 +251,7 @@ class Network:
         if full:
             pairs, room = max(2 * end, len(self._local)), max(2 * links, len(old.route_link))
             self._source, self._local = _longer(self._source, pairs), _longer(self._local, pairs)
-            self._laid = Laid(
+            self._laid = Network(
                 old.capacity_bytes_per_ns,
                 _longer(old.route_offset, pairs + 1),
                 _longer(old.route_link, room),

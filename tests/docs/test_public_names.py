@@ -77,7 +77,15 @@ def used_names(code: str) -> Iterator[tuple[str, str]]:
 
 
 def test_pages_use_public_names_only() -> None:
-    modules = (weft, weft.plugins, weft.client, weft.mpi, weft_calibration, weft_papers)
+    modules = (
+        weft,
+        weft.plugins,
+        weft.network,
+        weft.client,
+        weft.mpi,
+        weft_calibration,
+        weft_papers,
+    )
     public = {module.__name__: set(module.__all__) for module in modules}
     shown = [(page, *used) for page, code in python_blocks() for used in used_names(code)]
     assert len(shown) > 60

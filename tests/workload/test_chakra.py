@@ -244,7 +244,7 @@ def test_missing_ranks_and_broken_archives_are_refused(tmp_path: Path) -> None:
         with tarfile.open(tmp_path / name, mode) as stream:  # type: ignore[call-overload]
             stream.add(folder / "step.0.et", "step.0.et")
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:most])
-        with pytest.raises(InputError, match="is not a readable archive|ends before the end"):
+        with pytest.raises(InputError, match=r"is not a readable archive|ends before the end"):
             read_workload(tmp_path / name)
     with tarfile.open(tmp_path / "none.tar", "w"):
         pass
