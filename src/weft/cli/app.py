@@ -72,6 +72,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "weft.cli.doctor:doctor_command",
         "Print versions, missing programs and the state of the kernel cache, for bug reports.",
     ),
+    "expect": (
+        "weft.cli.expect:expect_command",
+        "Compare logs of benchmarks with what the fabric should give, and say what is slow.",
+    ),
     "flits": (
         "weft.cli.flits:flits_command",
         "Run synthetic traffic cycle by cycle, or repeat a configuration file of BookSim 2.",

@@ -141,7 +141,7 @@ def watch_command(
     if times is not None and (every is None or times < 1):
         raise InputError("--times: expected at least 1 reading, with --every")
     with announced_compile():
-        loaded, routes, checked, opensm = _in_place(fabric, options, tables, engine)
+        loaded, routes, checked, opensm = in_place(fabric, options, tables, engine)
     for files in _readings(list(readings), every, command, times):
         with announced_compile(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", FormatWarning)
@@ -170,7 +170,7 @@ def watch_command(
     return 0
 
 
-def _in_place(
+def in_place(
     source: str, options: FabricOptions, tables: Sequence[Path], engine: str | None
 ) -> tuple[Fabric, Routes, Validation, str]:
     """Return the fabric, the routes in place, their validation, and OpenSM's engine if known."""

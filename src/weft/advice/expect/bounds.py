@@ -1,0 +1,126 @@
+"""What bounds a run: the resource that alone would take the longest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.advice.expect.programs import Program
+from weft.fabrics import Fabric, LinkKind
+from weft.routing.routes import Routes
+from weft.sim.flow.result import FlowResult
+from weft.sim.simulate import simulate
+from weft.workload.workload import Kind
+
+#: Share of the time in which a link is busy, above which no other resource is examined.
+_FULL = 0.9
+#: Rate that takes no time.
+_ENDLESS_GBPS = 1e9
+#: Relative difference of times that are equal.
+_EQUAL = 1e-6
+#: Resources whose rate bounds, nearest the processor first.
+RATES = ("memory of a machine", "scale-up", "PCIe", "adapter", "cable between switches")
+#: All resources; the calculations of an algorithm are its steps.
+RESOURCES = (*RATES, "latency", "overhead", "steps")
+
+
+class Bound(NamedTuple):
+    """What bounds a run."""
+
+    #: One of `RESOURCES`.
+    resource: str
+    #: Which one: the busiest link, or the number of messages one after the other.
+    which: str
+    #: Time that the run would take if all other resources were ideal, as a share of its time.
+    share: float
+
+    def text(self) -> str:
+        """Return the resource, and which one it is."""
+        return f"{self.resource} {self.which}".rstrip()
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What bounds runs on a fabric, at the flow level.
+
+    A run is repeated with one resource as it is and all others ideal: endless rates, no latency, no
+    overhead, calculations that take no time. The resource with the longest run bounds it; of equal
+    ones, the first of `RESOURCES`. If a link is busy for nearly all of the run, it is its bound.
+
+    Parameters
+    ----------
+    fabric, routes
+        The fabric and its routes.
+    options
+        Settings of runs at the flow level.
+    """
+
+    fabric: Fabric
+    routes: Routes
+    options: dict[str, Any]
+
+    def of(self, program: Program, result: FlowResult) -> Bound:
+        """Return what bounds a run, whose result is `result`."""
+        use = result.links()["utilisation"].fill_null(0.0).to_numpy()
+        busiest = {
+            kind: int(np.flatnonzero(part)[use[part].argmax()])
+            for kind, part in self._kinds.items()
+            if use[part].max(initial=0.0) > 0
+        }
+        kind = max(busiest, key=lambda each: use[busiest[each]], default="")
+        work, messages = program.workload, program.workload.messages
+        if kind and use[busiest[kind]] >= _FULL:
+            # Of equally busy links, the one nearest the processor.
+            full = (1 - _EQUAL) * use[busiest[kind]]
+            kind = next(each for each in busiest if use[busiest[each]] >= full)
+            return Bound(kind, self.fabric.link_name(busiest[kind]), float(use[busiest[kind]]))
+        there = {"latency": True, **dict.fromkeys(busiest, True)}
+        there["memory of a machine"] = bool((result.route[messages] < 0).any())
+        there["overhead"] = self.options.get("overhead_ns", 0.0) > 0
+        there["steps"] = bool(work.duration_ns[work.kind == Kind.CALC].any())
+        alone = {each: self._alone(each, program) for each in RESOURCES if there.get(each)}
+        most = (1 - _EQUAL) * max(alone.values())
+        bound = next(each for each, time_ns in alone.items() if time_ns >= most)
+        which = self.fabric.link_name(busiest[bound]) if bound in busiest else ""
+        if bound == "latency" and (routes := result.route[messages]).max() >= 0:
+            typical = result.network.route_latency_ns[routes[routes >= 0]].mean()
+            count = round(alone[bound] / float(typical))
+            which = f"of {count} messages one after the other" * (count > 1)
+        return Bound(bound, which, alone[bound] / float(result.makespan_ns))
+
+    @cached_property
+    def _kinds(self) -> dict[str, NDArray[np.bool_]]:
+        """Links of each kind of `RATES`, bool [links]."""
+        between = self.fabric.link_kind == LinkKind.SWITCH_SWITCH
+        return {"adapter": ~between, "cable between switches": between}
+
+    @cached_property
+    def _ideal(self) -> dict[str, Fabric]:
+        """The fabric with endless rates of all links except those of a kind; "": of all links."""
+        none = np.zeros(self.fabric.num_links, dtype=np.bool_)
+        return {
+            kind: replace(
+                self.fabric,
+                cable_rate_gbps=np.where(part[::2], self.fabric.cable_rate_gbps, _ENDLESS_GBPS),
+            )
+            for kind, part in {**self._kinds, "": none}.items()
+        }
+
+    def _alone(self, resource: str, program: Program) -> float:
+        """Return the time of a run in which only this resource takes time."""
+        work, options = program.workload, dict(self.options)
+        if resource != "latency":
+            options |= {"latency_ns": 0.0, "local_latency_ns": 0.0}
+        if resource != "overhead":
+            options["overhead_ns"] = 0.0
+        if resource != "memory of a machine":
+            options["local_gbps"] = _ENDLESS_GBPS
+        if resource != "steps":
+            work = replace(work, duration_ns=np.zeros_like(work.duration_ns))
+        ideal = self._ideal.get(resource, self._ideal[""])
+        result = simulate(ideal, self.routes, work, program.hosts, level="flow", **options)
+        return float(result.makespan_ns)

@@ -1,0 +1,285 @@
+"""What measurements should give on a fabric, what bounds them, and what is slow if they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from weft.advice.expect.bounds import RATES, RESOURCES, Bound, Bounds
+from weft.advice.expect.programs import program_of
+from weft.core.arguments import bytes_text
+from weft.core.columns import Column, frame_of_rows
+from weft.core.counts import count_text
+from weft.fabrics import Fabric
+from weft.measured.measurements import Measurements
+from weft.report.statistics import average
+from weft.routing.routes import Routes
+from weft.sim.simulate import simulate
+
+#: Usual deviation that is as expected: what the 90th percentile of errors of the model may be.
+TOLERANCE = 0.2
+
+EXPECT_COLUMNS: Mapping[str, Column] = {
+    "series": Column(pl.String, "", "Benchmark, operation, ranks and machines"),
+    "size_bytes": Column(pl.Int64, "B", "Size, as the benchmark counts it"),
+    "unit": Column(pl.String, "", "Unit of the measured and the expected value: ns or Gb/s"),
+    "measured": Column(pl.Float64, "", "Measured value; of repeated logs the geometric mean"),
+    "expected": Column(pl.Float64, "", "What the model gives"),
+    "ratio": Column(pl.Float64, "", "Measured by expected time (bandwidths: expected by measured)"),
+    "low": Column(pl.Float64, "", "Lower end of the ratio's interval (null: one sample)"),
+    "high": Column(pl.Float64, "", "Upper end of the ratio's interval (null: one sample)"),
+    "interval": Column(pl.String, "", "What the interval is; empty for one sample"),
+    "bound": Column(pl.String, "", f"What bounds the run: {', '.join(RESOURCES)}"),
+    "which": Column(pl.String, "", "The busiest link, or the number of steps of a latency"),
+    "bound_share": Column(pl.Float64, "", "Time that the bound alone takes, by that of the run"),
+}  # fmt: skip
+_SERIES = (
+    "benchmark", "program", "operation", "ranks", "nodes", "pairs", "window", "in_place", "system",
+    "from_machine", "to_machine",
+)  # fmt: skip
+Status = Literal["as expected", "slow", "fast", "mixed"]
+
+
+class Figure(NamedTuple):
+    """A measured size of a series; see `EXPECT_COLUMNS`."""
+
+    size_bytes: int
+    measured: float
+    expected: float
+    ratio: float
+    low: float | None
+    high: float | None
+    interval: str
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class Series:
+    """Figures of one operation by size, and what they say."""
+
+    name: str
+    is_time: bool
+    figures: tuple[Figure, ...]
+    status: Status
+    #: The verdict in words, and the suspect; the latter is empty if all is as expected.
+    verdict: str
+    suspect: str
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """Measured values beside what a model of the fabric gives."""
+
+    fabric: Fabric
+    level: str
+    tolerance: float
+    series: tuple[Series, ...]
+    #: Utilisation of each link in the run of the largest size of each series, float64 [links].
+    loads: tuple[Any, ...]
+    notes: tuple[str, ...]
+
+    def table(self) -> pl.DataFrame:
+        """Return one row for each series and size; see `EXPECT_COLUMNS`."""
+        rows = [
+            (each.name, at.size_bytes, "ns" if each.is_time else "Gb/s", *at[1:-1], *at.bound)
+            for each in self.series
+            for at in each.figures
+        ]
+        return frame_of_rows(EXPECT_COLUMNS, rows)
+
+    def text(self) -> str:
+        """Return the verdicts in words, and the notes."""
+        said = [f"{each.name}: {each.verdict} {each.suspect}".rstrip() for each in self.series]
+        return "\n".join([*said, *(f"note: {each}" for each in self.notes)])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        verdicts = [
+            {"series": each.name, "status": each.status, "verdict": each.verdict,
+             "suspect": each.suspect} for each in self.series
+        ]  # fmt: skip
+        return {
+            "fabric": self.fabric.name, "level": self.level, "tolerance": self.tolerance,
+            "verdicts": verdicts, "sizes": self.table(), "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def expect(
+    fabric: Fabric,
+    routes: Routes,
+    measured: Measurements,
+    *,
+    level: Literal["flow", "packet"] = "flow",
+    library: str = "",
+    per_machine: int | None = None,
+    tolerance: float = TOLERANCE,
+    **options: Any,
+) -> Expectation:
+    """Compare measurements with what the model gives for the runs that were measured.
+
+    Parameters
+    ----------
+    fabric, routes
+        The fabric and its routes.
+    measured
+        The measurements.
+    level
+        Level of detail of the expected values. What bounds them is found at the flow level.
+    library, per_machine
+        MPI library, and ranks on each machine where logs do not say it; see `program_of`.
+    tolerance
+        Deviation that counts as expected.
+    options
+        Settings of runs, as for `weft.simulate`.
+
+    Raises
+    ------
+    InputError
+        If a log has other ranks or machines than the fabric, or a setting is wrong.
+    """
+    series, loads, one_sample = [], [], 0
+    flow_options = {name: value for name, value in options.items() if name != "policy"}
+    bounds = Bounds(fabric, routes, flow_options)
+    seen: dict[tuple[Any, ...], tuple[float, Bound, Any]] = {}
+    for key, part in measured.frame.group_by(*_SERIES, maintain_order=True):
+        figures = []
+        for (size,), rows in part.sort("size_bytes").group_by("size_bytes", maintain_order=True):
+            row = rows.row(0, named=True)
+            which = (size, *(row[name] for name in _SERIES if name != "in_place"))
+            if which not in seen:
+                program = program_of(fabric, row, library, per_machine)
+                flow = simulate(
+                    fabric, routes, program.workload, program.hosts, level="flow", **flow_options
+                )
+                result: Any = flow
+                if level == "packet":
+                    result = simulate(
+                        fabric, routes, program.workload, program.hosts, level="packet", **options
+                    )
+                bound = bounds.of(program, flow)
+                use = flow.links()["utilisation"].fill_null(0.0).to_numpy()
+                seen[which] = program.figure(result), bound, use
+            expected, bound, use = seen[which]
+            figures.append(_figure(rows, expected, bound))
+            one_sample += not figures[-1].interval
+        is_time = part["time_ns"].null_count() == 0
+        series.append(
+            Series(_name(dict(zip(_SERIES, key, strict=True))), is_time, tuple(figures),
+                   *judged(figures, is_time, tolerance))
+        )  # fmt: skip
+        loads.append(use)
+    notes = []
+    if one_sample:
+        sizes = count_text(one_sample, "size")
+        notes.append(f"{sizes} with one sample have no interval; give logs of several runs")
+    return Expectation(fabric, level, tolerance, tuple(series), tuple(loads), tuple(notes))
+
+
+def _name(of: dict[str, Any]) -> str:
+    words = [of["program"] or f"{of['operation']} ({of['benchmark']})"]
+    if of["from_machine"]:
+        words.append(f"{of['from_machine']} to {of['to_machine']}")
+    elif of["ranks"]:
+        words.append(count_text(of["ranks"], "rank"))
+    if of["nodes"] and not of["from_machine"]:
+        words.append(count_text(of["nodes"], "machine"))
+    words += ["in place"] * bool(of["in_place"]) + [of["system"]] * bool(of["system"])
+    return ", ".join(words)
+
+
+def _figure(rows: pl.DataFrame, expected: float, bound: Bound) -> Figure:
+    """Return the figure of a size from its rows, one for each log."""
+    is_time = rows["time_ns"][0] is not None
+    values = rows["time_ns" if is_time else "gbps"].to_numpy()
+    least, most = rows["least"][0], rows["most"][0]
+    measured, text = float(values[0]), ""
+    low = high = None
+    if len(values) > 1:
+        mean = average(values[None, :])
+        measured, low, high = (float(each[0]) for each in (mean.mean, mean.low, mean.high))
+        text = f"95 % of {len(values)} runs"
+        if not low > 0:  # no variation
+            low = high = measured
+    elif least is not None and most is not None:
+        low, high = least, most
+        samples = rows["samples"][0]
+        text = f"range of {samples} runs" if samples else "range within the run"
+    if low is not None and high is not None:
+        low, high = (
+            (low / expected, high / expected) if is_time else (expected / high, expected / low)
+        )
+    ratio = measured / expected if is_time else expected / measured
+    size = int(rows["size_bytes"][0])
+    return Figure(size, measured, expected, ratio, low, high, text, bound)
+
+
+def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[Status, str, str]:
+    """Return what a series says: its status, the verdict, and the suspect."""
+    slow = [(at.low or at.ratio) > 1 + tolerance for at in figures]
+    fast = [(at.high or at.ratio) < 1 / (1 + tolerance) for at in figures]
+    middle = float(np.median([at.ratio for at in figures]))
+    as_it_is = f"median ratio {middle:.2f} of {count_text(len(figures), 'size')}"
+    if not any(slow) and not any(fast):
+        return "as expected", f"as expected within {tolerance:.0%}, {as_it_is}.", ""
+    least = min(2, max(1, len(figures) - 2))
+    for bad, status, word in ((slow, "slow", "slower"), (fast, "fast", "faster")):
+        good = [at for at, is_bad in enumerate(bad) if not is_bad]
+        begin, end = (good[-1] + 1, good[0]) if good else (0, len(figures))
+        if len(figures) - begin >= least:
+            part, where = figures[begin:], f"from {bytes_text(figures[begin].size_bytes)} on"
+        elif end >= least:
+            part, where = figures[:end], f"up to {bytes_text(figures[end - 1].size_bytes)}"
+        else:
+            continue
+        where = where if good else "at all sizes"
+        ratios = [at.ratio for at in part]
+        verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
+        suspect = _suspect(part, part[-1] is figures[-1], status == "slow", is_time, tolerance)
+        return status, f"{verdict}; {as_it_is}.", suspect  # type: ignore[return-value]
+    where = ", ".join(
+        bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
+    )
+    return (
+        "mixed",
+        f"outside {tolerance:.0%} only at {where}; {as_it_is}.",
+        (
+            "Sizes around them do not deviate: suspect algorithm or protocol there, or disturbance "
+            "by other jobs."
+        ),
+    )
+
+
+def _suspect(
+    part: Sequence[Figure], at_end: bool, is_slow: bool, is_time: bool, tolerance: float
+) -> str:
+    """Return a sentence about what deviates at some sizes."""
+    ratios = np.array([at.ratio for at in part])
+    factor = float(np.exp(np.log(ratios).mean()))
+    bound = part[-1 if at_end else 0].bound
+    named = bound.text()
+    if not is_slow:
+        return (
+            f"Suspect parameters of the model, not the machine: what bounds these sizes ({named}) "
+            f"is given as {1 / factor:.2f} times what it takes in fact."
+        )
+    constant = ratios.max() / ratios.min() <= 1 + tolerance
+    offset = np.array([at.measured - at.expected for at in part])
+    by_rate = constant and bound.resource in RATES
+    if is_time and not by_rate and len(part) > 1 and np.ptp(offset) <= tolerance * offset.min():
+        return (
+            f"Suspect latency or overhead: each size takes {np.median(offset) / 1e3:.2f} us more "
+            "than expected."
+        )
+    if by_rate:
+        return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, by a constant factor."
+    if constant:
+        return f"Suspect {named}: it takes {factor:.2f} times as long, by a constant factor."
+    return (
+        f"The ratio changes with the size, so the rate of the bound ({named}) alone does not "
+        "explain it: suspect another algorithm, protocol or number of channels than the model's, "
+        "or disturbance by other jobs."
+    )

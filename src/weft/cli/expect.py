@@ -1,0 +1,167 @@
+"""`weft expect`: whether logs of benchmarks show what the fabric should give, and what is slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
+
+from weft.advice.expect.expect import TOLERANCE, Expectation, expect
+from weft.cli.common import (
+    ALL_HOSTS,
+    TABLES,
+    JudgedOptions,
+    announced_compile,
+    check_files,
+    console,
+)
+from weft.cli.option_types import (
+    FIRST,
+    OUTPUT,
+    ROUTING,
+    WORKLOAD,
+    File,
+    Pair,
+    Source,
+    Whole,
+)
+from weft.cli.options import options_of
+from weft.cli.output import emit
+from weft.cli.watch import in_place
+from weft.core.columns import write_table
+from weft.core.errors import InputError
+from weft.core.settings import settings
+from weft.core.words import few
+from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
+from weft.measured.read import read_measurements
+from weft.routing import route
+from weft.sim.options import RunSettings
+from weft.study.experiment.run_level import duration
+
+_FIELDS = (
+    "policy", "eager_bytes", "rendezvous", "overhead_ns", "switch_latency_ns", "local_gbps",
+    "local_latency_ns", "multipath", "seed",
+)  # fmt: skip
+ModelOptions: Any = options_of(
+    "ModelOptions", [item for item in settings(RunSettings) if item.field in _FIELDS]
+)
+USUAL = ModelOptions()
+
+
+def expect_command(
+    *logs: Annotated[
+        File,
+        Parameter(
+            help="Logs of nccl-tests, OSU micro-benchmarks and perftest, and CSV; files and "
+            "folders.",
+            name="LOG",
+        ),
+    ],
+    fabric: Annotated[Source, FIRST(help="The fabric: a file, a folder, or a spec.")],
+    engine: Annotated[str | None, ROUTING(help="Engine that routes. Default: minhop.")] = None,
+    tables: Annotated[
+        tuple[File, ...],
+        ROUTING(help="Files or folders of the tables in place.", consume_multiple=(1, None)),
+    ] = (),
+    only: Annotated[
+        tuple[Pair, ...],
+        FIRST(help="Take only rows with this value, as in nodes=32 or operation=allreduce."),
+    ] = (),
+    level: Annotated[Literal["flow", "packet"], FIRST(help="Level of detail.")] = "flow",
+    library: Annotated[
+        str, WORKLOAD(help="MPI library whose algorithms the OSU micro-benchmarks ran.")
+    ] = "",
+    ranks_per_machine: Annotated[
+        Whole | None,
+        WORKLOAD(help="Ranks on each machine where logs do not say it. Default: one per host."),
+    ] = None,
+    tolerance: Annotated[
+        float, FIRST(help="Deviation of a time that counts as expected, such as 0.2.")
+    ] = TOLERANCE,
+    model: ModelOptions = USUAL,
+    options: JudgedOptions = ALL_HOSTS,
+    report: Annotated[
+        File | None, OUTPUT(help="Write a page with pictures and the loads of links (.html).")
+    ] = None,
+    output: Annotated[
+        File | None, OUTPUT(help="Write a row for each size to this .csv or .parquet file.")
+    ] = None,
+) -> int:
+    """Compare logs of benchmarks with what the fabric should give, and say what is slow.
+
+    Each measured operation and size is run on the fabric, with the messages of the benchmark and
+    the library. The answer names what bounds each size and ends with a verdict. The exit status is
+    1 if a series is not as expected.
+
+    Example: `weft expect all_reduce.log --fabric fat-tree:k=8 --node dgx-h100`
+    """
+    check_files(("--report", report, (".html", ".htm")), ("--output", output, TABLES))
+    if not logs:
+        raise InputError("expected one or more logs of benchmarks")
+    if not 0 < tolerance < 10:
+        raise InputError(f"--tolerance: expected a share such as 0.2, not {tolerance:g}")
+    measured = _selected(read_measurements(logs), only)
+    with announced_compile():
+        if tables or (engine is None and Path(fabric).is_dir()):
+            loaded, routes, *_ = in_place(fabric, options, tables, engine)
+        else:
+            loaded = options.load(fabric)
+            routes = route(loaded, engine or "minhop")
+        result = expect(
+            loaded, routes, measured, level=level, library=library, per_machine=ranks_per_machine,
+            tolerance=tolerance, **model.converted(RunSettings),
+        )  # fmt: skip
+    if output is not None:
+        write_table(result.table(), output)
+    if report is not None:
+        from weft.advice.expect.page import expectation_page
+        from weft.report.comparison_page import write_comparison_page
+
+        write_comparison_page(expectation_page(result), report)
+    emit(**result.as_json())
+    _show(result)
+    return int(any(each.status != "as expected" for each in result.series))
+
+
+def _selected(measured: Measurements, only: tuple[str, ...]) -> Measurements:
+    """Return the rows that have the values of ``--only``."""
+    frame = measured.frame
+    for text in only:
+        name, _, value = text.partition("=")
+        if name not in MEASUREMENT_COLUMNS:
+            raise InputError(f"--only {text}: expected one of {', '.join(MEASUREMENT_COLUMNS)}")
+        values = frame[name].cast(str)
+        there = values.unique(maintain_order=True).drop_nulls().to_list()
+        frame = frame.filter(values == value)
+        if frame.is_empty():
+            raise InputError(f"--only {text}: no row has it; there are {few(there)}")
+    return Measurements(frame)
+
+
+def _show(result: Expectation) -> None:
+    out = console()
+    for each in result.series:
+        screen = Table(title=escape(each.name), title_justify="left")
+        for name in ("size", "measured", "expected", "ratio", "interval", "", "bound by"):
+            screen.add_column(name, justify="left" if name in ("", "bound by") else "right")
+        for at in each.figures:
+            values = [
+                duration(value) if each.is_time else f"{value:.4g} Gb/s"
+                for value in (at.measured, at.expected)
+            ]
+            interval = "" if at.low is None else f"{at.low:.2f}–{at.high:.2f}"
+            screen.add_row(
+                f"{at.size_bytes:,} B", *values, f"{at.ratio:.2f}", interval, _bar(at.ratio),
+                escape(f"{at.bound.text()} ({at.bound.share:.0%})"),
+            )  # fmt: skip
+        out.print(screen)
+    out.print(escape(result.text()), soft_wrap=True)
+
+
+def _bar(ratio: float) -> str:
+    """Return a bar from the ratio 0 to 2, with a mark at 1."""
+    full = min(round(5 * ratio), 10)
+    return "".join("│" if at == 5 else "█" if at < full else " " for at in range(11))
