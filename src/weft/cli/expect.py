@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import polars as pl
 from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
@@ -35,9 +36,11 @@ from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.core.words import few
+from weft.fabrics import Fabric
 from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
 from weft.measured.read import read_measurements
 from weft.routing import route
+from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
 from weft.study.experiment.run_level import duration
 
@@ -49,6 +52,8 @@ ModelOptions: Any = options_of(
     "ModelOptions", [item for item in settings(RunSettings) if item.field in _FIELDS]
 )
 USUAL = ModelOptions()
+#: Columns of the machines of a pairwise run, and most pairs that are compared one by one.
+_PAIR, _FEW = ["from_machine", "to_machine"], 2
 
 
 def expect_command(
@@ -110,6 +115,8 @@ def expect_command(
         else:
             loaded = options.load(fabric)
             routes = route(loaded, engine or "minhop")
+        if measured.frame.filter(pl.col("from_machine") != "").n_unique(_PAIR) > _FEW:
+            return _pairwise(loaded, routes, measured.frame)
         result = expect(
             loaded, routes, measured, level=level, library=library, per_machine=ranks_per_machine,
             tolerance=tolerance, **model.converted(RunSettings),
@@ -141,12 +148,28 @@ def _selected(measured: Measurements, only: tuple[str, ...]) -> Measurements:
     return Measurements(frame)
 
 
+def _pairwise(fabric: Fabric, routes: Routes, runs: pl.DataFrame) -> int:
+    """Print what pairwise runs say of parts of the fabric: each operation at one size."""
+    from weft.advice.expect.pairwise import pairwise
+
+    found = []
+    for part in runs.partition_by("operation", maintain_order=True):
+        name = part["operation"][0]
+        # Small messages show latency, large ones bandwidth.
+        size = sorted(part["size_bytes"])[0 if name == "latency" else -1]
+        result = pairwise(fabric, routes, part.filter(size_bytes=size))
+        found.append(result)
+        console().print(escape(f"{name} at {size:,} B: {result}"), soft_wrap=True)
+    emit(pairwise=[{"suspects": [vars(s) for s in r.suspects], "pairs": r.pairs} for r in found])
+    return int(any(each.suspects for each in found))
+
+
 def _show(result: Expectation) -> None:
     out = console()
     for each in result.series:
         screen = Table(title=escape(each.name), title_justify="left")
-        for name in ("size", "measured", "expected", "ratio", "interval", "", "bound by"):
-            screen.add_column(name, justify="left" if name in ("", "bound by") else "right")
+        for name in ("size", "measured", "expected", "ratio", "interval", "bound by"):
+            screen.add_column(name, justify="left" if name == "bound by" else "right")
         for at in each.figures:
             values = [
                 duration(value) if each.is_time else f"{value:.4g} Gb/s"
@@ -154,14 +177,8 @@ def _show(result: Expectation) -> None:
             ]
             interval = "" if at.low is None else f"{at.low:.2f}–{at.high:.2f}"
             screen.add_row(
-                f"{at.size_bytes:,} B", *values, f"{at.ratio:.2f}", interval, _bar(at.ratio),
+                f"{at.size_bytes:,} B", *values, f"{at.ratio:.2f}", interval,
                 escape(f"{at.bound.text()} ({at.bound.share:.0%})"),
             )  # fmt: skip
         out.print(screen)
     out.print(escape(result.text()), soft_wrap=True)
-
-
-def _bar(ratio: float) -> str:
-    """Return a bar from the ratio 0 to 2, with a mark at 1."""
-    full = min(round(5 * ratio), 10)
-    return "".join("│" if at == 5 else "█" if at < full else " " for at in range(11))

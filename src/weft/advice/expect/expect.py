@@ -22,6 +22,8 @@ from weft.sim.simulate import simulate
 
 #: Usual deviation that is as expected: what the 90th percentile of errors of the model may be.
 TOLERANCE = 0.2
+#: Share of the time from which on a bound is nearly alone.
+_PURE = 0.8
 
 EXPECT_COLUMNS: Mapping[str, Column] = {
     "series": Column(pl.String, "", "Benchmark, operation, ranks and machines"),
@@ -69,6 +71,10 @@ class Series:
     verdict: str
     suspect: str
 
+    def text(self) -> str:
+        """Return verdict and suspect."""
+        return f"{self.verdict} {self.suspect}".rstrip()
+
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
@@ -93,7 +99,7 @@ class Expectation:
 
     def text(self) -> str:
         """Return the verdicts in words, and the notes."""
-        said = [f"{each.name}: {each.verdict} {each.suspect}".rstrip() for each in self.series]
+        said = [f"{each.name}: {each.text()}" for each in self.series]
         return "\n".join([*said, *(f"note: {each}" for each in self.notes)])
 
     def as_json(self) -> dict[str, Any]:
@@ -152,14 +158,9 @@ def expect(
             which = (size, *(row[name] for name in _SERIES if name != "in_place"))
             if which not in seen:
                 program = program_of(fabric, row, library, per_machine)
-                flow = simulate(
-                    fabric, routes, program.workload, program.hosts, level="flow", **flow_options
-                )
-                result: Any = flow
-                if level == "packet":
-                    result = simulate(
-                        fabric, routes, program.workload, program.hosts, level="packet", **options
-                    )
+                runs: Any = fabric, routes, program.workload, program.hosts
+                flow = simulate(*runs, level="flow", **flow_options)
+                result = flow if level == "flow" else simulate(*runs, level=level, **options)
                 bound = bounds.of(program, flow)
                 use = flow.links()["utilisation"].fill_null(0.0).to_numpy()
                 seen[which] = program.figure(result), bound, use
@@ -192,29 +193,22 @@ def _name(of: dict[str, Any]) -> str:
 
 
 def _figure(rows: pl.DataFrame, expected: float, bound: Bound) -> Figure:
-    """Return the figure of a size from its rows, one for each log."""
+    """Return the figure of a size from its rows, one for each run."""
     is_time = rows["time_ns"][0] is not None
     values = rows["time_ns" if is_time else "gbps"].to_numpy()
-    least, most = rows["least"][0], rows["most"][0]
-    measured, text = float(values[0]), ""
-    low = high = None
+    measured, ends, text = float(values[0]), [rows["least"][0], rows["most"][0]], ""
     if len(values) > 1:
         mean = average(values[None, :])
-        measured, low, high = (float(each[0]) for each in (mean.mean, mean.low, mean.high))
-        text = f"95 % of {len(values)} runs"
-        if not low > 0:  # no variation
-            low = high = measured
-    elif least is not None and most is not None:
-        low, high = least, most
+        measured, text = float(mean.mean[0]), f"95 % of {len(values)} runs"
+        # Without variation there are no ends.
+        ends = [float(end[0]) if end[0] > 0 else measured for end in (mean.low, mean.high)]
+    elif None not in ends:
         samples = rows["samples"][0]
         text = f"range of {samples} runs" if samples else "range within the run"
-    if low is not None and high is not None:
-        low, high = (
-            (low / expected, high / expected) if is_time else (expected / high, expected / low)
-        )
-    ratio = measured / expected if is_time else expected / measured
-    size = int(rows["size_bytes"][0])
-    return Figure(size, measured, expected, ratio, low, high, text, bound)
+    known = [measured, *ends] if text else [measured]
+    ratio, *interval = (value / expected if is_time else expected / value for value in known)
+    low, high = sorted(interval) if interval else (None, None)
+    return Figure(int(rows["size_bytes"][0]), measured, expected, ratio, low, high, text, bound)
 
 
 def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[Status, str, str]:
@@ -226,7 +220,9 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
     if not any(slow) and not any(fast):
         return "as expected", f"as expected within {tolerance:.0%}, {as_it_is}.", ""
     least = min(2, max(1, len(figures) - 2))
-    for bad, status, word in ((slow, "slow", "slower"), (fast, "fast", "faster")):
+    cases: tuple[tuple[list[bool], Status, str], ...]
+    cases = (slow, "slow", "slower"), (fast, "fast", "faster")
+    for bad, status, word in cases:
         good = [at for at, is_bad in enumerate(bad) if not is_bad]
         begin, end = (good[-1] + 1, good[0]) if good else (0, len(figures))
         if len(figures) - begin >= least:
@@ -238,48 +234,39 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
         where = where if good else "at all sizes"
         ratios = [at.ratio for at in part]
         verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
-        suspect = _suspect(part, part[-1] is figures[-1], status == "slow", is_time, tolerance)
-        return status, f"{verdict}; {as_it_is}.", suspect  # type: ignore[return-value]
-    where = ", ".join(
+        purest = part[-1] if part[-1] is figures[-1] else part[0]
+        return status, f"{verdict}; {as_it_is}.", _suspect(part, purest, is_time, tolerance)
+    at_which = ", ".join(
         bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
     )
-    return (
-        "mixed",
-        f"outside {tolerance:.0%} only at {where}; {as_it_is}.",
-        (
-            "Sizes around them do not deviate: suspect algorithm or protocol there, or disturbance "
-            "by other jobs."
-        ),
-    )
+    suspect = "Suspect algorithm or protocol there, or disturbance by other jobs."
+    return "mixed", f"outside {tolerance:.0%} only at {at_which}; {as_it_is}.", suspect
 
 
-def _suspect(
-    part: Sequence[Figure], at_end: bool, is_slow: bool, is_time: bool, tolerance: float
-) -> str:
-    """Return a sentence about what deviates at some sizes."""
-    ratios = np.array([at.ratio for at in part])
+def _suspect(part: Sequence[Figure], of: Figure, is_time: bool, tolerance: float) -> str:
+    """Return a sentence about what deviates at some sizes, of which `of` deviates most purely."""
+    # Sizes at which hardly anything else takes time have the factor or offset of the bound itself.
+    bound, named = of.bound, of.bound.text()
+    pure = [
+        at for at in part if at.bound.resource == bound.resource and at.bound.share >= _PURE
+    ] or part  # fmt: skip
+    ratios = np.array([at.ratio for at in pure])
+    offset = np.array([at.measured - at.expected for at in pure])
     factor = float(np.exp(np.log(ratios).mean()))
-    bound = part[-1 if at_end else 0].bound
-    named = bound.text()
-    if not is_slow:
+    if factor < 1:
         return (
             f"Suspect parameters of the model, not the machine: what bounds these sizes ({named}) "
             f"is given as {1 / factor:.2f} times what it takes in fact."
         )
     constant = ratios.max() / ratios.min() <= 1 + tolerance
-    offset = np.array([at.measured - at.expected for at in part])
-    by_rate = constant and bound.resource in RATES
-    if is_time and not by_rate and len(part) > 1 and np.ptp(offset) <= tolerance * offset.min():
-        return (
-            f"Suspect latency or overhead: each size takes {np.median(offset) / 1e3:.2f} us more "
-            "than expected."
-        )
-    if by_rate:
+    if constant and bound.resource in RATES:
         return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, by a constant factor."
+    if is_time and np.ptp(offset) <= tolerance * offset.min():
+        least = np.median(offset) / 1e3
+        return f"Suspect latency or overhead: sizes take {least:.2f} us more than expected."
     if constant:
         return f"Suspect {named}: it takes {factor:.2f} times as long, by a constant factor."
     return (
-        f"The ratio changes with the size, so the rate of the bound ({named}) alone does not "
-        "explain it: suspect another algorithm, protocol or number of channels than the model's, "
-        "or disturbance by other jobs."
+        f"The ratio changes where {named} bounds, so its speed does not explain it: suspect "
+        "another algorithm, protocol or number of channels, or disturbance by other jobs."
     )

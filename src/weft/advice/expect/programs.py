@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.measured.measurements import POINT_TO_POINT
-from weft.sim.simulate import Result
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.collectives import COLLECTIVES, Sizes
 from weft.workload.places import Places
 
 #: Bytes of the answer to a window of messages in osu_bw, and of a request to read.
 _ANSWER_BYTES, _REQUEST_BYTES = 4, 16
-#: Messages under way at once where a log does not say.
+#: Messages under way at once where a log does not say, and most that are run.
 _WINDOW = 64
 
 
@@ -29,7 +28,7 @@ class Program(NamedTuple):
     #: int32 [ranks]: host of each rank.
     hosts: NDArray[np.int32]
     #: Function that returns the benchmark's figure, in ns or Gb/s, from the result of the run.
-    figure: Callable[[Result], float]
+    figure: Callable[[Any], float]
 
 
 def program_of(
@@ -47,7 +46,7 @@ def program_of(
     row
         Names and values of the row.
     library
-        MPI library whose rules choose algorithms. Default: that of `collective_workload`.
+        MPI library whose rules choose algorithms. Default: those of `collective_workload`.
     per_machine
         Ranks on each machine of logs that do not say it. Default: one for each host.
 
@@ -56,66 +55,37 @@ def program_of(
     InputError
         If the log has other ranks or machines than the fabric.
     """
-    size = int(row["size_bytes"])
-    hosts = [np.array(group) for group in fabric.machines.values()]
+    hosts = {name: np.array(group) for name, group in fabric.machines.items()}
     if row["operation"] in POINT_TO_POINT:
-        first, last = _ends(fabric, row, hosts)
-        count = row["pairs"]
-        if row["operation"] == "latency":
-            reads = row["program"] == "ib_read_lat"
-            work = _pingpong(count, _REQUEST_BYTES if reads else size, size)
-            part = 1.0 if reads else 0.5
-            figure = lambda result: part * float(result.makespan_ns)  # noqa: E731
-        else:
-            window = min(row["window"] or _WINDOW, _WINDOW)
-            both = row["operation"] == "bibandwidth"
-            streams = row["program"].startswith("ib_")
-            work = (_stream if streams else _windows)(count, size, window, both)
-            figure = _stream_gbps if streams else _windows_gbps(count * window * size * (1 + both))
-        return Program(work, _placed([first, last], count), figure)
+        names = [row["from_machine"], row["to_machine"]]
+        ends = [*hosts.values()][:: max(len(hosts) - 1, 1)]
+        ends = [hosts[name] for name in names] if all(each in hosts for each in names) else ends
+        if len(ends) < 2:
+            raise InputError(f"{fabric.name} has one machine; expected two or more")
+        return _point_to_point(row, _placed(ends, row["pairs"]))
     nodes = row["nodes"] or len(hosts)
-    ranks = row["ranks"] or nodes * (per_machine or len(hosts[0]))
-    each = ranks // nodes
-    if nodes != len(hosts) or each * nodes != ranks:
+    ranks = row["ranks"] or nodes * (per_machine or len(next(iter(hosts.values()))))
+    each, most = ranks // nodes, min(map(len, hosts.values()))
+    gpus = row["benchmark"] == "nccl-tests"
+    if nodes != len(hosts) or each * nodes != ranks or (gpus and each > most):
+        more = f", with at most {most} on each" * gpus
         raise InputError(
             f"the log is of {ranks:,} ranks on {nodes:,} machines, and {fabric.name} has "
-            f"{len(hosts):,} machines; expected the same number of machines, with as many ranks on "
-            "each, such as by --hosts",
-            file=row["source"], line=row["line"],
+            f"{len(hosts):,} machines{more}; expected as many machines, chosen by --hosts, and as "
+            f"many ranks on each", file=row["source"], line=row["line"],
         )  # fmt: skip
-    placed = _placed(hosts, each)
-    if row["benchmark"] == "nccl-tests":
-        if each > len(hosts[0]):
-            raise InputError(
-                f"the log is of {each} GPUs on each machine, and machines of {fabric.name} have "
-                f"{len(hosts[0])} processors; expected a fabric with --node",
-                file=row["source"], line=row["line"],
-            )  # fmt: skip
-        spec = f"nccl:{row['operation']},size={size}"
+    placed = _placed(list(hosts.values()), each)
+    name, size = row["operation"], row["size_bytes"]
+    if gpus:
+        spec = f"nccl:{name},size={size}"
+    elif COLLECTIVES[name].sizes is Sizes.NONE:
+        spec = f"{name}:library={library}" if library else name
     else:
-        spec = _mpi(row["operation"], size, ranks, library)
+        # The size of reduce-scatter is that of all blocks.
+        size = -(-size // ranks) if name == "reduce-scatter" else size
+        spec = f"{name}:size={size}" + f",library={library}" * bool(library)
     work = load_workload(spec, ranks, places=Places.of(fabric, placed))
-    return Program(work, placed, lambda result: float(result.makespan_ns))  # type: ignore[arg-type]
-
-
-def _mpi(operation: str, size: int, ranks: int, library: str) -> str:
-    """Return the spec of an MPI collective; sizes of reduce-scatter are those of all blocks."""
-    options = [] if COLLECTIVES[operation].sizes is Sizes.NONE else [f"size={size}"]
-    if operation == "reduce-scatter":
-        options = [f"size={-(-size // ranks)}"]
-    options += [f"library={library}"] * bool(library)
-    return ":".join([operation, *[",".join(options)] * bool(options)])
-
-
-def _ends(
-    fabric: Fabric, row: dict[str, Any], hosts: list[NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the hosts of the two machines of a run."""
-    if len(hosts) < 2:
-        raise InputError(f"{fabric.name} has one machine; expected two or more")
-    named = {fabric.machine_names[group[0]]: group for group in hosts}
-    pair = named.get(row["from_machine"]), named.get(row["to_machine"])
-    return (hosts[0], hosts[-1]) if pair[0] is None or pair[1] is None else pair  # type: ignore[return-value]
+    return Program(work, placed, lambda result: float(result.makespan_ns))
 
 
 def _placed(machines: list[NDArray[np.int64]], each: int) -> NDArray[np.int32]:
@@ -126,50 +96,39 @@ def _placed(machines: list[NDArray[np.int64]], each: int) -> NDArray[np.int32]:
     ).astype(np.int32)
 
 
-def _pingpong(pairs: int, there_bytes: int, back_bytes: int) -> Workload:
-    builder = WorkloadBuilder(2 * pairs, name="ping-pong")
-    one, other = np.split(np.arange(2 * pairs), 2)
-    builder.send(one, other, there_bytes)
-    builder.recv(one, other, back_bytes)
-    builder.recv(other, one, there_bytes)
-    builder.send(other, one, back_bytes)
-    return builder.build()
+def _point_to_point(row: dict[str, Any], hosts: NDArray[np.int32]) -> Program:
+    """Return a ping-pong; or a window of messages and its answer; or, of perftest, a stream."""
+    size, both = int(row["size_bytes"]), row["operation"] == "bibandwidth"
+    streams, window = row["program"].startswith("ib_"), min(row["window"] or _WINDOW, _WINDOW)
+    builder = WorkloadBuilder(len(hosts), name=row["operation"])
+    one, other = np.split(np.arange(len(hosts)), 2)
+    if row["operation"] == "latency":
+        reads = row["program"] == "ib_read_lat"
+        there_bytes, part = (_REQUEST_BYTES, 1.0) if reads else (size, 0.5)
+        builder.send(one, other, there_bytes)
+        builder.recv(one, other, size)
+        builder.recv(other, one, there_bytes)
+        builder.send(other, one, size)
+        return Program(builder.build(), hosts, lambda result: part * float(result.makespan_ns))
+    for _ in range(window * (1 + streams)):
+        for source, target in ((one, other), (other, one))[: 1 + both]:
+            if streams:
+                builder.put(source, target, size)
+            else:
+                builder.irecv(target, source, size)
+                builder.isend(source, target, size)
+    if not streams:
+        builder.waitall(np.arange(len(hosts)))
+        builder.send(other, one, _ANSWER_BYTES, tag=1)
+        builder.recv(one, other, _ANSWER_BYTES, tag=1)
+    bits = 8.0 * size
 
+    def gbps(result: Any) -> float:
+        if not streams:
+            count = len(result.workload.messages) - len(one)  # without answers
+            return bits * count / float(result.makespan_ns)
+        # The time until the first message arrives is none of a long stream.
+        arrived = result.messages()["arrived_ns"].sort()
+        return bits * (len(arrived) - 1) / float(arrived[-1] - arrived[0])
 
-def _windows(pairs: int, size: int, window: int, both: bool) -> Workload:
-    """Return a window of messages, at whose end the receiver answers."""
-    builder = WorkloadBuilder(2 * pairs, name="window")
-    one, other = np.split(np.arange(2 * pairs), 2)
-    for _ in range(window):
-        builder.irecv(other, one, size)
-        builder.isend(one, other, size)
-        if both:
-            builder.irecv(one, other, size)
-            builder.isend(other, one, size)
-    builder.waitall(np.arange(2 * pairs))
-    builder.send(other, one, _ANSWER_BYTES, tag=1)
-    builder.recv(one, other, _ANSWER_BYTES, tag=1)
-    return builder.build()
-
-
-def _windows_gbps(total_bytes: int) -> Callable[[Result], float]:
-    return lambda result: 8.0 * total_bytes / float(result.makespan_ns)  # type: ignore[arg-type]
-
-
-def _stream(pairs: int, size: int, window: int, both: bool) -> Workload:
-    """Return puts that follow one another without end."""
-    builder = WorkloadBuilder(2 * pairs, name="stream")
-    one, other = np.split(np.arange(2 * pairs), 2)
-    for _ in range(2 * window):
-        builder.put(one, other, size)
-        if both:
-            builder.put(other, one, size)
-    return builder.build()
-
-
-def _stream_gbps(result: Result) -> float:
-    """Return the rate at which messages arrive, without the time until the first arrives."""
-    messages = result.messages()
-    arrived = messages["arrived_ns"].sort()
-    sent = 8.0 * messages["size_bytes"].to_numpy()
-    return float(sent[1:].sum() / (arrived[-1] - arrived[0]))
+    return Program(builder.build(), hosts, gbps)

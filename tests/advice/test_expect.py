@@ -1,0 +1,179 @@
+"""Measurements against a model: exact ones, planted faults, what bounds, and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import weft
+from weft.advice.expect.expect import expect
+from weft.advice.expect.programs import program_of
+from weft.core.errors import InputError
+from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
+
+SIZES = [2**power for power in range(0, 23, 2)]
+OVERHEAD_NS, SWITCH_NS, EAGER = 400.0, 100.0, 2**40
+#: Settings with which times are exact in closed form.
+MODEL = {"overhead_ns": OVERHEAD_NS, "switch_latency_ns": SWITCH_NS, "eager_bytes": EAGER}
+
+
+@pytest.fixture(scope="module")
+def tree():
+    fabric = weft.fabric("xgft:2;4,3;1,2")
+    return fabric, weft.route(fabric, "minhop")
+
+
+def _rows(operation: str, values: dict[int, float], **more: object) -> Measurements:
+    """Return measurements of sizes; times in ns, or rates in Gb/s of bandwidths."""
+    usual = {
+        "source": "run.log", "line": 1, "benchmark": "osu", "program": "", "pairs": 1,
+        "in_place": False, "from_machine": "", "to_machine": "", "system": "", "samples": 1,
+    }  # fmt: skip
+    column = "gbps" if "bandwidth" in operation else "time_ns"
+    rows = [
+        {**usual, "operation": operation, "size_bytes": size, column: value, **more}
+        for size, value in values.items()
+    ]
+    schema = {name: column.dtype for name, column in MEASUREMENT_COLUMNS.items()}
+    return Measurements(pl.DataFrame(rows, schema=schema))
+
+
+def _given(fabric, routes, operation, **more):
+    """Return what the model gives on a fabric, by size."""
+    found = expect(fabric, routes, _rows(operation, dict.fromkeys(SIZES, 1.0), **more), **MODEL)
+    return {at.size_bytes: at.expected for at in found.series[0].figures}
+
+
+def _slower(fabric, part, factor):
+    """Return the fabric with lower rates of some cables."""
+    rates = np.where(part, fabric.cable_rate_gbps / factor, fabric.cable_rate_gbps)
+    return replace(fabric, cable_rate_gbps=rates)
+
+
+def test_times_of_benchmarks_have_a_closed_form(tree):
+    fabric, routes = tree
+    rate, wire_ns = float(fabric.link_rate_gbps[0]), 4 * float(fabric.cable_latency_ns[0])
+    latency = OVERHEAD_NS * 2 + 3 * SWITCH_NS + wire_ns
+    size = 2**22
+    half = _given(fabric, routes, "latency")[size]
+    assert half == pytest.approx(latency + 8 * size / rate)
+    whole = _given(fabric, routes, "latency", program="ib_read_lat")[size]
+    assert whole == pytest.approx(2 * latency + 8 * (size + 16) / rate, rel=1e-3)
+    for program in ("osu_bw", "ib_write_bw"):
+        assert _given(fabric, routes, "bandwidth", program=program)[size] == pytest.approx(
+            rate, rel=1e-3
+        )
+    both = _given(fabric, routes, "bibandwidth", program="osu_bibw")[size]
+    assert both == pytest.approx(2 * rate, rel=1e-3)
+
+
+@pytest.mark.parametrize("operation", ["latency", "bandwidth", "allreduce", "alltoall", "barrier"])
+def test_what_the_model_gives_is_as_expected(tree, operation):
+    given = _given(*tree, operation)
+    found = expect(*tree, _rows(operation, given), **MODEL)
+    assert [each.status for each in found.series] == ["as expected"]
+    assert [at.ratio for at in found.series[0].figures] == pytest.approx([1.0] * len(given))
+    assert found.notes == (
+        f"{len(given)} sizes with one sample have no interval; give logs of several runs",
+    )
+
+
+def test_the_bound_moves_from_overhead_to_the_adapter(tree):
+    found = expect(*tree, _rows("latency", _given(*tree, "latency")), **MODEL)
+    bounds = [at.bound for at in found.series[0].figures]
+    assert bounds[0].resource == "overhead"
+    total = _given(*tree, "latency")[1]
+    assert bounds[0].share == pytest.approx(2 * OVERHEAD_NS / total)
+    assert bounds[-1].resource == "adapter"
+    assert bounds[-1].share > 0.98
+
+
+def test_the_bound_is_a_cable_between_switches_where_they_are_few(tree):
+    fabric, routes = tree
+    found = expect(fabric, routes, _rows("alltoall", {2**20: 1.0}), **MODEL)
+    bound = found.series[0].figures[0].bound
+    assert bound.resource == "cable between switches"
+    assert bound.which in [fabric.link_name(link) for link in range(fabric.num_links)]
+    without = expect(fabric, routes, _rows("alltoall", {8: 1.0}), switch_latency_ns=1e4)
+    assert without.series[0].figures[0].bound.resource == "latency"
+
+
+def test_a_slow_adapter_is_suspected_from_large_sizes_on(tree):
+    fabric, routes = tree
+    adapters = fabric.link_kind[::2] > 0
+    given = _given(_slower(fabric, adapters, 2.0), routes, "latency")
+    series = expect(fabric, routes, _rows("latency", given), **MODEL).series[0]
+    assert series.status == "slow"
+    assert series.verdict.startswith("slower than expected from 16 KiB on")
+    assert series.suspect.startswith("Suspect adapter ")
+    assert series.suspect.endswith("it gives 51% of its rate, by a constant factor.")
+
+
+def test_a_slow_start_is_suspected_as_latency_with_its_time(tree):
+    given = {size: value + 700.0 for size, value in _given(*tree, "latency").items()}
+    series = expect(*tree, _rows("latency", given), **MODEL).series[0]
+    assert series.verdict.startswith("slower than expected up to 16 KiB")
+    assert series.suspect == "Suspect latency or overhead: sizes take 0.70 us more than expected."
+
+
+def test_a_faster_machine_means_wrong_parameters(tree):
+    given = {size: 2 * value for size, value in _given(*tree, "bandwidth").items()}
+    series = expect(*tree, _rows("bandwidth", given), **MODEL).series[0]
+    assert (series.status, series.verdict[:35]) == ("fast", "faster than expected at all sizes: ")
+    assert "is given as 2.00 times what it takes in fact" in series.suspect
+
+
+def test_a_single_size_outside_is_not_a_trend(tree):
+    given = _given(*tree, "allreduce")
+    given[SIZES[5]] *= 3
+    series = expect(*tree, _rows("allreduce", given), **MODEL).series[0]
+    assert series.status == "mixed"
+    assert series.verdict.startswith("outside 20% only at 1 KiB; median ratio 1.00")
+
+
+def test_intervals_are_those_of_runs_or_ranges(tree):
+    given = _given(*tree, "latency")
+    frames = [
+        _rows("latency", {size: value * part for size, value in given.items()}).frame
+        for part in (1.0, 1.2, 1.5)
+    ]
+    found = expect(*tree, Measurements(pl.concat(frames)), **MODEL)
+    at = found.series[0].figures[0]
+    assert at.interval == "95 % of 3 runs"
+    # The geometric mean, with Student's interval of the logarithms.
+    assert at.ratio == pytest.approx(1.8 ** (1 / 3))
+    half = np.log([1.0, 1.2, 1.5]).std(ddof=1) * 4.302653 / 3**0.5
+    assert at.high == pytest.approx(at.ratio * np.exp(half), rel=1e-5)
+    assert found.series[0].status == "as expected"
+    assert found.notes == ()
+    ranged = _rows("bandwidth", {2**22: 100.0}, least=80.0, most=125.0, samples=30)
+    at = expect(*tree, ranged).series[0].figures[0]
+    assert at.interval == "range of 30 runs"
+    assert (at.low / at.ratio, at.high / at.ratio) == pytest.approx((0.8, 1.25))
+
+
+def test_ranks_are_placed_machine_by_machine(tree):
+    fabric, _ = tree
+    row = _rows("allreduce", {8: 1.0}, ranks=24, nodes=12, line=7).frame.row(0, named=True)
+    assert program_of(fabric, row).hosts.tolist() == np.repeat(np.arange(12), 2).tolist()
+    pair = {**row, "operation": "latency", "from_machine": "h3", "to_machine": "h5"}
+    assert program_of(fabric, pair).hosts.tolist() == [3, 5]
+    assert program_of(fabric, {**pair, "to_machine": "x", "pairs": 2}).hosts.tolist() == [
+        0, 0, 11, 11,
+    ]  # fmt: skip
+    for wrong in ({"nodes": 10}, {"ranks": 25}, {"benchmark": "nccl-tests"}):
+        with pytest.raises(InputError, match=r"run.log:7: the log is of .* ranks on 1\d machines"):
+            program_of(fabric, {**row, **wrong})
+
+
+def test_the_packet_level_agrees_where_nothing_is_shared(tree):
+    flow, packet = (
+        expect(*tree, _rows("latency", {2**16: 1.0}), level=level, **MODEL).series[0].figures[0]
+        for level in ("flow", "packet")
+    )
+    assert packet.expected == pytest.approx(flow.expected, rel=0.05)
+    assert packet.expected != flow.expected
+    assert packet.bound == flow.bound
