@@ -82,6 +82,7 @@ MOST_PARAMETERS, DEEPEST = 12, 5
 #: Function with more parameters -> why.
 REASONS = {
     "serve_command": "options of a command",
+    "expect_command": "options of a command",
     "keys_command": "options of a command",
     "live_command": "options of a command",
     "rehearse_command": "options of a command",

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.advice.expect.programs import Program
-from weft.fabrics import Fabric, LinkKind
+from weft.fabrics import Fabric, NodeKind
+from weft.fabrics.arrays import INSIDE, OUTSIDE
 from weft.routing.routes import Routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.simulate import simulate
@@ -90,13 +91,21 @@ class Bounds:
             typical = result.network.route_latency_ns[routes[routes >= 0]].mean()
             count = round(alone[bound] / float(typical))
             which = f"of {count} messages one after the other" * (count > 1)
-        return Bound(bound, which, alone[bound] / float(result.makespan_ns))
+        return Bound(bound, which, min(alone[bound] / float(result.makespan_ns), 1.0))
 
     @cached_property
     def _kinds(self) -> dict[str, NDArray[np.bool_]]:
         """Links of each kind of `RATES`, bool [links]."""
-        between = self.fabric.link_kind == LinkKind.SWITCH_SWITCH
-        return {"adapter": ~between, "cable between switches": between}
+        fabric = self.fabric
+        inside, switch = fabric.adapter != OUTSIDE, fabric.node_kind == NodeKind.SWITCH
+        ends = np.stack([fabric.link_from, fabric.link_to])
+        within = inside[ends].all(axis=0)
+        scale_up = within & (switch & (fabric.adapter == INSIDE))[ends].any(axis=0)
+        between = (switch & ~inside)[ends].all(axis=0)
+        return {
+            "scale-up": scale_up, "PCIe": within & ~scale_up, "adapter": ~(within | between),
+            "cable between switches": between,
+        }  # fmt: skip
 
     @cached_property
     def _ideal(self) -> dict[str, Fabric]:
