@@ -10,7 +10,7 @@ from weft.counters.formats.counter_format_registry import PortReading, counter_r
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import ClosedForm, topology
 from weft.kernels.lean import part_njit
-from weft.measured.formats.measurement_format_registry import Measurement, measurement_reader
+from weft.measured.formats.measurement_format_registry import MeasuredValue, measurement_reader
 from weft.routing import engine
 from weft.sim.flit.routings import Routing, routing
 from weft.sim.flit.routings.policies import FlitPolicy
@@ -37,7 +37,7 @@ __all__ = [
     "FlitPolicy",
     "Group",
     "Measure",
-    "Measurement",
+    "MeasuredValue",
     "Nanoseconds",
     "Pairs",
     "PlacementRequest",

@@ -24,11 +24,13 @@ from weft.cli.option_types import (
     OUTPUT,
     ROUTING,
     WORKLOAD,
+    Engine,
     File,
+    Name,
     Pair,
     Source,
     Whole,
-)
+)  # fmt: skip
 from weft.cli.options import options_of
 from weft.cli.output import emit
 from weft.cli.watch import in_place
@@ -58,7 +60,7 @@ _PAIR, _FEW = ["from_machine", "to_machine"], 2
 
 def expect_command(
     *logs: Annotated[
-        File,
+        str,
         Parameter(
             help="Logs of nccl-tests, OSU micro-benchmarks and perftest, and CSV; files and "
             "folders.",
@@ -66,7 +68,7 @@ def expect_command(
         ),
     ],
     fabric: Annotated[Source, FIRST(help="The fabric: a file, a folder, or a spec.")],
-    engine: Annotated[str | None, ROUTING(help="Engine that routes. Default: minhop.")] = None,
+    engine: Annotated[Engine | None, ROUTING(help="Engine that routes. Default: minhop.")] = None,
     tables: Annotated[
         tuple[File, ...],
         ROUTING(help="Files or folders of the tables in place.", consume_multiple=(1, None)),
@@ -77,7 +79,7 @@ def expect_command(
     ] = (),
     level: Annotated[Literal["flow", "packet"], FIRST(help="Level of detail.")] = "flow",
     library: Annotated[
-        str, WORKLOAD(help="MPI library whose algorithms the OSU micro-benchmarks ran.")
+        Name, WORKLOAD(help="MPI library whose algorithms the OSU micro-benchmarks ran.")
     ] = "",
     ranks_per_machine: Annotated[
         Whole | None,
@@ -101,7 +103,7 @@ def expect_command(
     the library. The answer names what bounds each size and ends with a verdict. The exit status is
     1 if a series is not as expected.
 
-    Example: `weft expect all_reduce.log --fabric fat-tree:k=8 --node dgx-h100`
+    Example: `weft expect latency.log --fabric fat-tree:k=8 --engine ftree --overhead 300ns`
     """
     check_files(("--report", report, (".html", ".htm")), ("--output", output, TABLES))
     if not logs:

@@ -10,10 +10,10 @@ from weft.core.columns import frame
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.fabrics.formats.read_write import files_of
-from weft.measured.formats.measurement_format_registry import Measurement, measurement_reader
+from weft.measured.formats.measurement_format_registry import MeasuredValue, measurement_reader
 from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
 
-_FIELDS = [each.name for each in fields(Measurement)]
+_FIELDS = [each.name for each in fields(MeasuredValue)]
 
 
 def read_measurements(paths: str | Path | Sequence[str | Path]) -> Measurements:

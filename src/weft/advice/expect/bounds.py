@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.advice.expect.programs import Program
+from weft.advice.expect.programs import BenchmarkRun
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.arrays import INSIDE, OUTSIDE
 from weft.routing.routes import Routes
@@ -64,7 +64,7 @@ class Bounds:
     routes: Routes
     options: dict[str, Any]
 
-    def of(self, program: Program, result: FlowResult) -> Bound:
+    def of(self, program: BenchmarkRun, result: FlowResult) -> Bound:
         """Return what bounds a run, whose result is `result`."""
         use = result.links()["utilisation"].fill_null(0.0).to_numpy()
         busiest = {
@@ -119,7 +119,7 @@ class Bounds:
             for kind, part in {**self._kinds, "": none}.items()
         }
 
-    def _alone(self, resource: str, program: Program) -> float:
+    def _alone(self, resource: str, program: BenchmarkRun) -> float:
         """Return the time of a run in which only this resource takes time."""
         work, options = program.workload, dict(self.options)
         if resource != "latency":

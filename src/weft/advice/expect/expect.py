@@ -60,7 +60,7 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Series:
+class SizeSeries:
     """Figures of one operation by size, and what they say."""
 
     name: str
@@ -83,7 +83,7 @@ class Expectation:
     fabric: Fabric
     level: str
     tolerance: float
-    series: tuple[Series, ...]
+    series: tuple[SizeSeries, ...]
     #: Utilisation of each link in the run of the largest size of each series, float64 [links].
     loads: tuple[Any, ...]
     notes: tuple[str, ...]
@@ -169,7 +169,7 @@ def expect(
             one_sample += not figures[-1].interval
         is_time = part["time_ns"].null_count() == 0
         series.append(
-            Series(_name(dict(zip(_SERIES, key, strict=True))), is_time, tuple(figures),
+            SizeSeries(_name(dict(zip(_SERIES, key, strict=True))), is_time, tuple(figures),
                    *judged(figures, is_time, tolerance))
         )  # fmt: skip
         loads.append(use)

@@ -7,7 +7,7 @@ from math import ceil, floor, log2, log10
 from markupsafe import Markup
 
 from weft.advice.comparison import fabric_facts
-from weft.advice.expect.expect import Expectation, Series
+from weft.advice.expect.expect import Expectation, SizeSeries
 from weft.core.arguments import bytes_text
 from weft.report.colours import LIGHT_SERIES
 from weft.report.comparison_data import EngineVerdict, Page, PageSection, PatternRun, Words
@@ -56,7 +56,7 @@ def expectation_page(result: Expectation) -> Page:
     )  # fmt: skip
 
 
-def _picture(series: Series, tolerance: float) -> Markup:
+def _picture(series: SizeSeries, tolerance: float) -> Markup:
     """Return a picture: values by size above, ratios below, with the tolerance as a band."""
     figures, unit = series.figures, "ns" if series.is_time else "Gb/s"
     values = [value for at in figures for value in (at.measured, at.expected)]

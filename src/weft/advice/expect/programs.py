@@ -21,7 +21,7 @@ _ANSWER_BYTES, _REQUEST_BYTES = 4, 16
 _WINDOW = 64
 
 
-class Program(NamedTuple):
+class BenchmarkRun(NamedTuple):
     """A run of a benchmark."""
 
     workload: Workload
@@ -33,7 +33,7 @@ class Program(NamedTuple):
 
 def program_of(
     fabric: Fabric, row: dict[str, Any], library: str = "", per_machine: int | None = None
-) -> Program:
+) -> BenchmarkRun:
     """Return what a benchmark runs for a row of `Measurements.frame`.
 
     Latencies and bandwidths are between the machines that the row names, else between the first and
@@ -85,7 +85,7 @@ def program_of(
         size = -(-size // ranks) if name == "reduce-scatter" else size
         spec = f"{name}:size={size}" + f",library={library}" * bool(library)
     work = load_workload(spec, ranks, places=Places.of(fabric, placed))
-    return Program(work, placed, lambda result: float(result.makespan_ns))
+    return BenchmarkRun(work, placed, lambda result: float(result.makespan_ns))
 
 
 def _placed(machines: list[NDArray[np.int64]], each: int) -> NDArray[np.int32]:
@@ -96,7 +96,7 @@ def _placed(machines: list[NDArray[np.int64]], each: int) -> NDArray[np.int32]:
     ).astype(np.int32)
 
 
-def _point_to_point(row: dict[str, Any], hosts: NDArray[np.int32]) -> Program:
+def _point_to_point(row: dict[str, Any], hosts: NDArray[np.int32]) -> BenchmarkRun:
     """Return a ping-pong; or a window of messages and its answer; or, of perftest, a stream."""
     size, both = int(row["size_bytes"]), row["operation"] == "bibandwidth"
     streams, window = row["program"].startswith("ib_"), min(row["window"] or _WINDOW, _WINDOW)
@@ -109,7 +109,7 @@ def _point_to_point(row: dict[str, Any], hosts: NDArray[np.int32]) -> Program:
         builder.recv(one, other, size)
         builder.recv(other, one, there_bytes)
         builder.send(other, one, size)
-        return Program(builder.build(), hosts, lambda result: part * float(result.makespan_ns))
+        return BenchmarkRun(builder.build(), hosts, lambda result: part * float(result.makespan_ns))
     for _ in range(window * (1 + streams)):
         for source, target in ((one, other), (other, one))[: 1 + both]:
             if streams:
@@ -131,4 +131,4 @@ def _point_to_point(row: dict[str, Any], hosts: NDArray[np.int32]) -> Program:
         arrived = result.messages()["arrived_ns"].sort()
         return bits * (len(arrived) - 1) / float(arrived[-1] - arrived[0])
 
-    return Program(builder.build(), hosts, gbps)
+    return BenchmarkRun(builder.build(), hosts, gbps)

@@ -3,7 +3,7 @@
 A format is added by a file with one function::
 
     @measurement_reader("mine", sniff=lambda text: text.startswith("mine"))
-    def read(text: str, file: str) -> list[Measurement]: ...
+    def read(text: str, file: str) -> list[MeasuredValue]: ...
 
 A reader raises `InputError` with the file and line of an error; `LogReader` helps with that.
 """
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?(?:e[+-]?\d{1,3})?", re.ASCII | re
 
 
 @dataclass(slots=True)
-class Measurement:
+class MeasuredValue:
     """One measured value; the fields are those columns of `MEASUREMENT_COLUMNS` that logs have."""
 
     line: int
@@ -66,7 +66,7 @@ class LogReader:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.found: list[Measurement] = []
+        self.found: list[MeasuredValue] = []
         #: Columns of the present table, none outside of tables, and the line of its header.
         self.columns: list[str] = []
         self.began = 0

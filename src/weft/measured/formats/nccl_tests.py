@@ -14,7 +14,7 @@ from pathlib import Path
 
 from weft.measured.formats.measurement_format_registry import (
     LogReader,
-    Measurement,
+    MeasuredValue,
     has_log_line,
     log_lines,
     measurement_reader,
@@ -41,7 +41,7 @@ _END = re.compile(r"# (?:Out of bounds values\s*:\s*(\S+)\s+(\w+)|Avg bus bandwi
 
 
 @measurement_reader("nccl-tests", sniff=has_log_line(r"#(?:\s+size\s+count\s+type| nThread \d)"))
-def read(text: str, file: str) -> list[Measurement]:
+def read(text: str, file: str) -> list[MeasuredValue]:
     """Tables of ``nccl-tests``: times of collectives, out of place and in place.
 
     Raises
@@ -59,7 +59,7 @@ class _NcclTests(LogReader):
     program = ""
     ended = False
 
-    def read(self, text: str) -> list[Measurement]:
+    def read(self, text: str) -> list[MeasuredValue]:
         self.hosts: dict[int, str] = {}
         torn, number = "", 0
         for number, line in log_lines(text):
@@ -138,7 +138,7 @@ class _NcclTests(LogReader):
             time = self.value(row, "time", number, 1e3)
             if size:
                 self.found.append(
-                    Measurement(
+                    MeasuredValue(
                         number, _OPERATIONS[self.program], size, time,
                         ranks=len(self.hosts) or None, nodes=len(hosts) or None,
                         in_place=at != starts[0], from_machine=pair[0], to_machine=pair[1],

@@ -12,7 +12,7 @@ import re
 
 from weft.measured.formats.measurement_format_registry import (
     LogReader,
-    Measurement,
+    MeasuredValue,
     has_log_line,
     log_lines,
     measurement_reader,
@@ -49,7 +49,7 @@ _WHOLE = ("Size", "Iterations", "Validation")
 
 
 @measurement_reader("osu", sniff=has_log_line("# OSU "))
-def read(text: str, file: str) -> list[Measurement]:
+def read(text: str, file: str) -> list[MeasuredValue]:
     """Tables of the OSU micro-benchmarks: latency, bandwidth and collectives.
 
     Raises
@@ -67,7 +67,7 @@ class _Osu(LogReader):
     pairs = 1
     window: int | None = None
 
-    def read(self, text: str) -> list[Measurement]:
+    def read(self, text: str) -> list[MeasuredValue]:
         for number, line in log_lines(text):
             self._line(line.strip(), number)
         self._end()
@@ -113,7 +113,7 @@ class _Osu(LogReader):
         program, operation = self.test
         ends = operation in POINT_TO_POINT and program != "osu_multi_lat"
         self.found.append(
-            Measurement(
+            MeasuredValue(
                 number, operation, self.count(row.get("Size", "0"), "Size", number), time, rate,
                 least, most, samples=1 if least is None else None,
                 ranks=2 * self.pairs if ends else None, nodes=2 if ends else None,

@@ -12,7 +12,7 @@ import re
 
 from weft.measured.formats.measurement_format_registry import (
     LogReader,
-    Measurement,
+    MeasuredValue,
     has_log_line,
     log_lines,
     measurement_reader,
@@ -33,7 +33,7 @@ _HEADER = re.compile(r"\s*#bytes\s+#iterations\b")
 @measurement_reader(
     "perftest", sniff=has_log_line(rf"(?:{_HEADER.pattern}|\s+RDMA_\w+ .*Test\s*$)")
 )
-def read(text: str, file: str) -> list[Measurement]:
+def read(text: str, file: str) -> list[MeasuredValue]:
     """Tables of perftest: bandwidth and latency of writes, reads and sends.
 
     Raises
@@ -51,7 +51,7 @@ class _Perftest(LogReader):
     depth: int | None = None
     unit = 1.0
 
-    def read(self, text: str) -> list[Measurement]:
+    def read(self, text: str) -> list[MeasuredValue]:
         number = 0
         for number, line in log_lines(text):
             self._line(line.rstrip(), number)
@@ -97,7 +97,7 @@ class _Perftest(LogReader):
         time = self.value(row, "t_typical" if "t_typical" in row else "t_avg", number, 1e3)
         least, most = (self.value(row, name, number, 1e3) for name in ("t_min", "99"))
         self.found.append(
-            Measurement(
+            MeasuredValue(
                 number, self.operation, self.count(row["bytes"], "#bytes", number), time,
                 self.value(row, "average", number, self.unit), least, most,
                 samples=1 if least is None or most is None else None, ranks=2, nodes=2,

@@ -14,7 +14,7 @@ from weft.core.registry import wrong_name
 from weft.fabrics.formats.format_registry import warn_of
 from weft.measured.formats.measurement_format_registry import (
     LogReader,
-    Measurement,
+    MeasuredValue,
     measurement_reader,
 )
 from weft.measured.measurements import OPERATIONS
@@ -60,7 +60,7 @@ def _is_table(text: str) -> bool:
 
 
 @measurement_reader("csv", sniff=_is_table)
-def read(text: str, file: str) -> list[Measurement]:
+def read(text: str, file: str) -> list[MeasuredValue]:
     """CSV with a header, such as ``operation,size_bytes,time_us,ranks,nodes``.
 
     Raises
@@ -76,7 +76,7 @@ class _Table(LogReader):
 
     value_column = suite = ""
 
-    def read(self, text: str) -> list[Measurement]:
+    def read(self, text: str) -> list[MeasuredValue]:
         reader = csv.reader(text.split("\n"), strict=True)
         try:
             for cells in reader:
@@ -129,7 +129,7 @@ class _Table(LogReader):
             for name in ("samples", "ranks", "nodes", "ranks_per_node")
         )
         self.found.append(
-            Measurement(
+            MeasuredValue(
                 line, operation, self.count(row["size_bytes"], "size_bytes", line),
                 value if is_time else None, None if is_time else value, least, most,
                 samples=samples or (1 if least is None else None),
