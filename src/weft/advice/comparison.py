@@ -598,8 +598,8 @@ def fabric_facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
     facts = [
         ("hosts", f"{fabric.num_hosts:,}"),
         *machine_facts(fabric),
-        ("switches", f"{fabric.num_switches:,}"),
-        ("cables", f"{fabric.num_cables:,}"),
+        ("switches", f"{fabric.subnet.num_switches:,}"),
+        ("cables", f"{fabric.subnet.num_cables:,}"),
         ("rates", rates_text(fabric)),
         ("diameter", "disconnected" if span is None else f"{span} links between hosts"),
     ]

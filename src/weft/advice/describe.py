@@ -11,7 +11,7 @@ from weft.advice.faults import Fault, fault_rows, faults
 from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
-from weft.fabrics.rails import MachineKind, machine_kinds
+from weft.fabrics.rails import MachineKind, machine_facts, machine_kinds
 from weft.fabrics.topology import closed_form
 from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
 from weft.routing import route
@@ -43,6 +43,11 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
 
     `found`: its faults, if they are known already.
     """
+    if fabric.machine_model is not None:
+        (_, *rows), model = describe(fabric.subnet, found), fabric.machine_model
+        called = {"hosts": "adapters", "machines": "cabling"}
+        inside = [*machine_facts(fabric), ("machine model", model.summary)]
+        return [("name", fabric.name), *inside, *((called.get(n, n), text) for n, text in rows)]
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [
         ("name", fabric.name),

@@ -106,6 +106,7 @@ def faults(fabric: Fabric) -> list[Fault]:
       have a lower total rate than those of most such switches, unless missing or degraded cables
       explain this.
     """
+    fabric = fabric.subnet if fabric.machine_model else fabric
     names = fabric.node_names
     found = [
         Fault(

@@ -34,8 +34,8 @@ def info_command(
         found = faults(described)
         rows = describe(described, found)
     counts = {
-        "hosts": described.num_hosts, "switches": described.num_switches,
-        "cables": described.num_cables,
+        "hosts": described.num_hosts, "switches": described.subnet.num_switches,
+        "cables": described.subnet.num_cables,
     }  # fmt: skip
     # A number in brackets counts the listed cables or switches; it is not part of the key.
     whole = dict(rows) | dict(fault_rows(found, most=len(found)))

@@ -82,7 +82,11 @@ def machine_kinds(fabric: Fabric) -> list[MachineKind]:
 
 def machine_facts(fabric: Fabric) -> list[tuple[str, str]]:
     """Return the number of machines with its name, or nothing if each has one adapter."""
-    count = len(fabric.machines)
+    count, model = len(fabric.machines), fabric.machine_model
+    if model is not None:
+        adapters = fabric.subnet.num_hosts
+        has = f"{fabric.num_hosts:,} processors and {adapters:,} adapters"
+        return [("machines", f"{count:,} of {model.name} with {has}")]
     if count == fabric.num_hosts:
         return []
     return [("machines", f"{count:,} with {fabric.num_hosts:,} adapters")]

@@ -94,7 +94,7 @@ def render_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
         facts=[
             ("hosts", f"{fabric.num_hosts:,}"),
             *machine_facts(fabric),
-            ("switches", f"{fabric.num_switches:,}"),
+            ("switches", f"{fabric.subnet.num_switches:,}"),
             ("keys", f"{len(keys):,}"),
             ("flows", f"{sum(len(key.sources) for key in keys):,}"),
             ("most flows of a key on a link", f"{max((key.worst for key in keys), default=0):,}"),

@@ -81,8 +81,8 @@ def extended(fabric: Fabric, routes: Routes) -> Routes:
 @singledispatch
 def _extended(routes: Routes, fabric: Fabric, subnet: Fabric, at: Embedding) -> Routes:
     raise NotApplicable(
-        f"{routes.engine} gives a path for each pair of adapters, which is not continued inside "
-        f"machines of {fabric.machine_model and fabric.machine_model.name}"
+        f"{routes.engine} gives a path to each pair of adapters, which is not continued inside "
+        f"machines; {fabric.name} needs tables or candidates"
     )
 
 
@@ -162,4 +162,40 @@ def _levels(routes: Routes, fabric: Fabric, at: Embedding) -> NDArray[np.uint8]:
 def _candidates(
     routes: CandidateRoutes, fabric: Fabric, subnet: Fabric, at: Embedding
 ) -> CandidateRoutes:
-    raise NotApplicable("later")
+    graph, old = fabric.graph, subnet.graph
+    pcie = np.flatnonzero(at.out >= 0)
+    beside = np.flatnonzero((graph.edge_tail >= at.rows) & (graph.edge_row >= at.rows))
+    if routes.num_intermediates and (len(pcie) or len(beside)):
+        raise NotApplicable(
+            f"{routes.engine} chooses a path at the first switch, which in machines of "
+            f"{fabric.name} is a PCIe switch with one way out"
+        )
+    # One set of one edge each: from PCIe switches to leaf switches, back, and to one another.
+    out = at.out[pcie]
+    single = np.concatenate((out, graph.edge_back[out], beside))
+    sets = routes.num_sets + np.arange(len(single))
+    leave, enter, cross = np.split(sets, (len(pcie), 2 * len(pcie)))
+    set_id = np.full((graph.num_rows, graph.num_rows), -1, dtype=np.int32)
+    set_id[: at.rows, : at.rows] = routes.set_id
+    set_id[pcie, : at.rows] = routes.set_id[at.leaf[pcie]]
+    set_id[: at.rows, pcie] = leave
+    set_id[np.ix_(pcie, pcie)] = leave
+    set_id[pcie, at.leaf[pcie]] = enter
+    set_id[graph.edge_row[beside], graph.edge_tail[beside]] = cross
+    np.fill_diagonal(set_id, -1)
+    edge = graph.slot_edge[graph.row_base[old.edge_tail] + old.edge_port]
+    offset = routes.set_offset[-1] + 1 + np.arange(len(single), dtype=np.int32)
+    more = (0, graph.num_rows - at.rows)
+    via, turn = (more if len(each) else (0, 0) for each in (routes.via, routes.turn_set))
+    fallback = routes.fallback and replace(
+        _tables(routes.fallback, fabric, subnet, at), fabric_digest=fabric.digest
+    )
+    return replace(
+        routes, set_id=set_id, set_offset=np.append(routes.set_offset, offset),
+        set_edge=np.append(edge[routes.set_edge], single).astype(np.int32),
+        set_lane=np.pad(routes.set_lane, (0, len(single) if len(routes.set_lane) else 0)),
+        via=np.pad(routes.via, via, constant_values=-1),
+        via_set=np.pad(routes.via_set, ((0, 0), via), constant_values=-1),
+        turn_set=np.pad(routes.turn_set, (turn, turn), constant_values=-1), fallback=fallback,
+        lanes=routes.lanes.of_rows(_old_rows(fabric, at), np.diff(graph.row_base)),
+    )  # fmt: skip

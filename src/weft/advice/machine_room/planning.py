@@ -68,6 +68,7 @@ def cost(
     known_fields(options, settings(RoomLayout), "a cost plan", lambda name: "")
     layout = RoomLayout(**options) if layout is None else layout
     price_list = Prices.read(prices) if isinstance(prices, str | Path) else prices
+    fabric = fabric.subnet if fabric.machine_model else fabric
     gear = equipment(fabric, layout, price_list)
     packer = Packer(gear, layout)
     order, placement = _shortest(gear, layout, packer)

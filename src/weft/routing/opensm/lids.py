@@ -106,6 +106,11 @@ def predict_lids(
     - `max_lid`: largest LID that the switches' tables can hold.
     """
     check_lmc(lmc)
+    if fabric.machine_model is not None:
+        raise InputError(
+            f"a subnet manager knows nothing of the inside of machines, which {fabric.name} has; "
+            "leave out the model of machines (--node)"
+        )
     own = _own_port(fabric, sm)
     ports = _Ports.of(fabric)
     lmcs = np.full(len(ports.guid), lmc)

@@ -78,6 +78,11 @@ class Links:
         graph, ends = fabric.graph, fabric.num_host_endpoints
         if graph.num_rows != fabric.num_switches:
             raise NotApplicable("the flit level takes fabrics whose hosts do not forward")
+        if fabric.is_scale_up.any():
+            raise NotApplicable(
+                "the flit level takes fabrics whose hosts have one network; those of "
+                f"{fabric.name} have a scale-up network, too"
+            )
         down = graph.destination_link[:ends]
         if (down < 0).any():
             raise NotApplicable("the flit level takes fabrics whose hosts all have a cable")

@@ -50,6 +50,7 @@ def within_machines(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int64
 def loads_between_machines(fabric: Fabric, routes: Routes) -> Loads:
     """Return the loads of one flow from every host to every host of another machine.
 
+    If the fabric has the inside of machines, flows inside them cross it and count as well.
     For routes with intermediates on many hosts, flows within machines count as well.
     """
     inside = within_machines(fabric)
@@ -63,10 +64,14 @@ def loads_between_machines(fabric: Fabric, routes: Routes) -> Loads:
     every = all_to_all_loads(fabric, routes)
     if routes.num_intermediates:
         return every
-    less = flow_loads(fabric, routes, host_flows(fabric, *inside, lmc=routes.lmc))
+    less = flow_loads(fabric, routes, host_flows(fabric, *inside, lmc=routes.lmc, scale_up=False))
+    more = Loads(np.zeros_like(every.per_link), 0, 0)
+    if fabric.machine_model is not None:
+        more = flow_loads(fabric, routes, host_flows(fabric, *inside, lmc=routes.lmc))
     return Loads(
-        every.per_link - less.per_link, every.flows - less.flows, every.unrouted - less.unrouted
-    )
+        every.per_link - less.per_link + more.per_link, every.flows - less.flows + more.flows,
+        every.unrouted - less.unrouted + more.unrouted,
+    )  # fmt: skip
 
 
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
@@ -208,7 +213,8 @@ def all_to_all_users(
 
     The result equals `link_users` for all ordered pairs of hosts of different machines (first port,
     LID offset 0), grouped by switch without a list of all flows: with forwarding tables, all
-    packets from the hosts of one switch to one destination have the same path.
+    packets from the hosts of one switch to one destination have the same path. Flows inside
+    machines are left out.
 
     `fabric`, `routes`: as in `all_to_all_loads`; the routes must have a single path for each flow.
     `links`: directed links, each at most once.
@@ -218,7 +224,7 @@ def all_to_all_users(
     endpoint = fabric.host_endpoint[fabric.host_endpoint >= 0]
     endpoint = endpoint[graph.destination_row[endpoint] >= 0]
     index, start, end, flows = _users(routes, fabric, endpoint, links)
-    inside = host_flows(fabric, *within_machines(fabric), lmc=routes.lmc)
+    inside = host_flows(fabric, *within_machines(fabric), lmc=routes.lmc, scale_up=False)
     if len(inside.sources):
         ends = [
             graph.destination_row[each].astype(np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import finite_numbers, one_of, whole_numbers
-from weft.core.errors import InputError, UnroutedWarning
+from weft.core.errors import UnroutedWarning
 from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import spread_demand
 from weft.kernels.routes.route_links import worst_links
@@ -128,34 +128,39 @@ def host_flows(
     ports: Ports = "first",
     lid_offset: ArrayLike = 0,
     lmc: int = 0,
+    scale_up: bool = True,
 ) -> EndpointFlows:
     """Convert flows between hosts to flows between endpoints.
 
     `weights`: load of each flow, by default 1. `ports`: port used by hosts with several ports.
-    ``first``: the first ports that cables connect, such as those to the scale-up network of a
-    machine. ``spread``: for a flow from host s to host d, port (s + d) modulo the number of ports,
-    at both hosts. `lid_offset`: LID offset of each flow's destination,
-    0 to 2^lmc - 1.
+    ``first``: always the first port. ``spread``: for a flow from host s to host d, port (s + d)
+    modulo the number of ports, at both hosts. `lid_offset`: LID offset of each flow's destination,
+    0 to 2^lmc - 1. `scale_up`: whether pairs of one scale-up network use its ports instead.
     """
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
     weight = np.zeros(0)
     if weights is not None:
         weight = finite_numbers(weights, "weights", each=len(source))
-    start, end = _first_ports(fabric, source, destination)
+    start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
     if one_of(ports, get_args(Ports), "port policy") == "spread":
         per_host = np.bincount(
-            fabric.endpoint_node[fabric.endpoint_node < fabric.num_switches + fabric.num_hosts]
-            - fabric.num_switches,
+            (fabric.endpoint_node - fabric.num_switches)[: fabric.num_host_endpoints][
+                ~fabric.is_scale_up[: fabric.num_host_endpoints]
+            ],
             minlength=fabric.num_hosts,
         )
-        if fabric.machine_model is not None and per_host.max(initial=0) > 1:
-            raise InputError(
-                f"ports of {fabric.name} lead to different networks; expected ports=first"
-            )
         key = source + destination
         start = np.where(start >= 0, start + key % np.maximum(per_host[source], 1), -1)
         end = np.where(end >= 0, end + key % np.maximum(per_host[destination], 1), -1)
+    up = np.flatnonzero(fabric.is_scale_up) if scale_up else ()
+    if len(up):
+        scale_up_of = np.full(fabric.num_hosts, -1, dtype=np.int32)
+        scale_up_of[fabric.endpoint_node[up] - fabric.num_switches] = up
+        row = np.append(fabric.graph.destination_row, -1)[scale_up_of]
+        inside = (row[source] >= 0) & (row[source] == row[destination])
+        start = np.where(inside, scale_up_of[source], start)
+        end = np.where(inside, scale_up_of[destination], end)
     offset = whole_numbers(
         lid_offset, "LID offsets", low=0, high=(1 << lmc) - 1, each=len(source),
         of=f"offsets of LMC {lmc}",
@@ -170,22 +175,6 @@ def host_flows(
         np.argsort(end, kind="stable").astype(np.int32),
         weight,
     )
-
-
-def _first_ports(
-    fabric: Fabric, source: NDArray[np.int64], destination: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the first endpoints of pairs of hosts that cables connect."""
-    start, end = fabric.host_endpoint[source], fabric.host_endpoint[destination]
-    up = np.flatnonzero(fabric.is_scale_up)
-    if len(up):
-        scale_up = np.full(fabric.num_hosts + 1, -1, dtype=np.int32)
-        scale_up[fabric.endpoint_node[up] - fabric.num_switches] = up
-        row = np.append(fabric.graph.destination_row, -1)[scale_up]
-        inside = (row[source] >= 0) & (row[source] == row[destination])
-        start = np.where(inside, scale_up[source], start)
-        end = np.where(inside, scale_up[destination], end)
-    return start, end
 
 
 @dataclass(frozen=True, eq=False)
