@@ -20,6 +20,7 @@ from weft.core.registry import Entry, Registry, did_you_mean
 from weft.core.units import Bytes, Nanoseconds
 from weft.counters.formats.counter_format_registry import counter_reader
 from weft.fabrics.formats import reader, writer
+from weft.fabrics.machine_model import node_model
 from weft.fabrics.topology import topology
 from weft.measured.formats.measurement_format_registry import measurement_reader
 from weft.routing import engine
@@ -42,6 +43,7 @@ KINDS: dict[str, Registry] = {
     "policies": policy,
     "flit-policies": flit_policy,
     "routings": routing,
+    "nodes": node_model,
     "readers": reader,
     "writers": writer,
     "counter-readers": counter_reader,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,8 +12,10 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from weft.core.errors import InputError
 from weft.core.files import is_source, parse_toml, read_text
-from weft.core.registry import did_you_mean, in_words
+from weft.core.registry import Registry, in_words
 from weft.core.toml_lines import line_of
+
+node_model = Registry("file or model of machines", "weft.fabrics.models", "weft.node_models")
 
 Count = Annotated[int, Field(ge=1, le=1024)]
 Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
@@ -43,10 +44,11 @@ class MachineModel:
         Number of processors of a machine.
     adapters
         Number of adapters of a machine.
-    near
-        For each processor, the adapter that is near it, from 0.
     adapter_gbps
         Data rate of an adapter, which must be that of its cable.
+    near
+        For each processor, the adapter that is near it, from 0; by default equally many
+        consecutive processors for each adapter.
     rails
         Number of rails: adapter ``a`` is on rail ``a`` modulo this number. 0: one per adapter.
     scale_up_gbps
@@ -75,8 +77,8 @@ class MachineModel:
     kind: Literal["gpu", "cpu"]
     processors: Count
     adapters: Count
-    near: tuple[int, ...]
     adapter_gbps: Annotated[float, Field(gt=0, le=1e6)]
+    near: tuple[int, ...] = ()
     rails: Annotated[int, Field(ge=0)] = 0
     scale_up_gbps: Rate = 0.0
     scale_up_latency_ns: Latency = 0.0
@@ -87,6 +89,9 @@ class MachineModel:
     between_latency_ns: Latency = 0.0
 
     def __post_init__(self) -> None:
+        if not self.near:
+            spread = (p * self.adapters // self.processors for p in range(self.processors))
+            object.__setattr__(self, "near", tuple(spread))
         if len(self.near) != self.processors or set(self.near) != set(range(self.adapters)):
             raise InputError(
                 f"near lists {len(self.near)} adapters, {sorted(set(self.near))}; expected one for "
@@ -115,26 +120,8 @@ class MachineModel:
         return tuple(a for a in range(self.adapters) if not alone or self.near.count(a) > 1)
 
 
-def model_names() -> list[str]:
-    """Return the names of the models that come with weft."""
-    files = resources.files("weft.fabrics.models").iterdir()
-    return sorted(each.name[:-5] for each in files if each.name.endswith(".toml"))
-
-
-@functools.cache
-def named_model(name: str) -> MachineModel:
-    """Return the model of this name that comes with weft."""
-    if name not in model_names():
-        raise InputError(
-            f"{name!r} is neither a file nor a model of machines{did_you_mean(name, model_names())}"
-            f"; expected one of {', '.join(model_names())}, or a TOML file"
-        )
-    file = resources.files("weft.fabrics.models") / f"{name}.toml"
-    return _read(file.read_text("utf-8"), name, f"{name}.toml")
-
-
 def machine_model(name_or_file: str | Path) -> MachineModel:
-    """Return a model of machines that comes with weft, or that a TOML file describes.
+    """Return a model of machines by its name, or one that a TOML file describes.
 
     Raises
     ------
@@ -142,11 +129,13 @@ def machine_model(name_or_file: str | Path) -> MachineModel:
         If there is no such model or file, or a value is missing or wrong.
     """
     if isinstance(name_or_file, str) and not is_source(name_or_file):
-        return named_model(name_or_file)
-    return _read(read_text(name_or_file), Path(name_or_file).stem, name_or_file)
+        named: MachineModel = node_model[name_or_file].function()
+        return named
+    return read_model(read_text(name_or_file), Path(name_or_file).stem, name_or_file)
 
 
-def _read(text: str, name: str, path: str | Path) -> MachineModel:
+def read_model(text: str, name: str, path: str | Path) -> MachineModel:
+    """Return the model that the text of a TOML file describes."""
     given: dict[str, Any] = {"name": name, **parse_toml(text, path)}
     try:
         return _adapter().validate_python(given)
