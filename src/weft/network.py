@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,9 +38,15 @@ _ROOM = 4096
 _INSTANTS = 2**20
 #: Mark in `Ranks.arrived` of an operation whose completion is known.
 _KNOWN = -2.0
-#: Arrays of `Ranks` with a value for each operation, and of `Flows` with one for each slot.
-_OF_MESSAGE = ("posted", "ended", "left", "arrived", "pending", "sends", "copy_pair")
-_OF_SLOT = ("left_bytes", "since_ns", "rate", "shared_rate", "end_ns", "block_end_ns", "free")
+#: Arrays with a value for each operation, and with numbers of operations, which are counted from 1
+#: except in `op`.
+_OF_MESSAGE = (
+    "rank", "route", "posted", "ended", "left", "arrived", "pending", "sends", "copy_pair",
+    "pair_of", "left_below", "right_below",
+)  # fmt: skip
+_NUMBERS = ("left_below", "right_below", "first_waiting", "last", "op")
+#: Arrays of `Network` with a value for each route.
+_OF_ROUTE = ("route_latency_ns", "route_rate_bytes_per_ns", "route_source", "route_destination")
 
 
 class Completion(NamedTuple):
@@ -85,51 +92,36 @@ class FlowNetwork:
         settings = RunSettings.at("flow", options)
         self._options = {**settings.flow, "max_time_ns": None}
         routes.check(fabric)
-        for refused, why in (
-            (settings.sharing != "maxmin", f"sharing {settings.sharing!r}; expected maxmin"),
-            (settings.keys is not None, f"policy {settings.policy!r}, whose keys need a workload"),
-            (
-                settings.multipath == "hash" and not routes.settled,
-                "multipath 'hash', which numbers all messages; expected split",
-            ),
-            (
-                bool(routes.num_intermediates) and settings.minimal_share is None,
-                "no minimal_share, which otherwise depends on all messages",
-            ),
-            (settings.max_time_ns is not None, "max_time_ns; advance takes a time"),
+        if (
+            settings.sharing != "maxmin"
+            or settings.keys is not None
+            or settings.max_time_ns is not None
+            or (settings.multipath == "hash" and not routes.settled)
+            or (routes.num_intermediates and settings.minimal_share is None)
         ):
-            if refused:
-                raise InputError(f"a network has {why}")
+            raise InputError(
+                "a network does not know later messages: expected sharing maxmin, multipath split, "
+                "minimal_share for routes with intermediates, no keys and no max_time_ns"
+            )
         self._fabric, self._routes = fabric, routes
         self._now = 0.0
         self._sent = 0
         self._done: deque[Completion] = deque()
-        #: Messages that the kernel does not know yet: time, pair of hosts, and size.
-        self._fresh: list[tuple[float, int, int]] = []
+        #: Messages that the kernel does not know yet: time, source, pair of hosts, and size.
+        self._fresh: list[tuple[float, int, int, int]] = []
         #: Number of each pair of hosts that has sent, and of its route, by source x number of hosts
         #: + destination. The first `_pairs` routes are laid, with `_links` links.
         self._pair_of: dict[int, int] = {}
         self._new_pairs: list[int] = []
         self._pairs = self._links = 0
-        #: Host that sends, and whether the messages stay in its machine: [pairs].
-        self._source = np.zeros(_ROOM, dtype=np.int32)
-        self._local = np.zeros(_ROOM, dtype=np.bool_)
-        weighted = not routes.settled
-        self._laid = Network(
-            capacity_bytes_per_ns=fabric.link_rate_gbps / 8.0,
-            route_offset=np.zeros(_ROOM + 1, dtype=np.int64),
-            route_link=np.zeros(8 * _ROOM, dtype=np.int32),
-            route_share=np.ones(8 * _ROOM * weighted),
-            route_latency_ns=np.zeros(_ROOM),
-            route_rate_bytes_per_ns=np.zeros(_ROOM),
-            route_source=np.zeros(_ROOM, dtype=np.int32),
-            route_destination=np.zeros(_ROOM, dtype=np.int32),
-        )
-        self._parts: list[Any] = [None] * 4
+        weight = np.ones(0 if routes.settled else 8 * _ROOM)
+        offset, ones = np.zeros(_ROOM + 1, dtype=np.int64), np.ones((3, _ROOM), dtype=np.int32)
+        link, latency = np.zeros(8 * _ROOM, dtype=np.int32), np.ones((2, _ROOM))
+        self._laid = Network(fabric.link_rate_gbps / 8.0, offset, link, weight, *latency, *ones[:2])
         #: Operations of the kernel: their number, and message, time and size of each [room].
         self._count = 0
-        self._make_room(_ROOM)
-        self._state = self._new_state()
+        self._parts: list[Any] = [None] * 4
+        self._state = self._new_state(_ROOM)
 
     @property
     def now_ns(self) -> float:
@@ -166,7 +158,7 @@ class FlowNetwork:
         if pair is None:
             pair = self._pair_of[key] = len(self._pair_of)
             self._new_pairs.append(key)
-        self._fresh.append((time_ns, pair, size_bytes))
+        self._fresh.append((time_ns, source, pair, size_bytes))
         self._sent += 1
         return self._sent - 1
 
@@ -234,7 +226,6 @@ class FlowNetwork:
         if not self._new_pairs:
             return
         keys = np.array(self._new_pairs, dtype=np.int64)
-        begin, end = self._pairs, self._pairs + len(keys)
         source, target = np.divmod(keys, self._fabric.num_hosts)
         apart = np.flatnonzero(self._fabric.apart(source, target))
         laying = ("multipath", "minimal_share", "seed", "ports", "switch_latency_ns", "latency_ns")
@@ -242,141 +233,108 @@ class FlowNetwork:
             self._fabric, self._routes, source[apart], target[apart],
             **{key: self._options[key] for key in laying},
         )  # fmt: skip
-        hops = np.zeros(len(keys), dtype=np.int64)
+        hops = np.zeros(len(keys), dtype=np.int64)  # none within a machine
         hops[apart] = np.diff(fresh.route_offset)
+        begin, end = self._pairs, self._pairs + len(keys)
         links = self._links + len(fresh.route_link)
-        old, (maxmin, _) = self._laid, self._state.sharing
+        laid, state = self._laid, self._state
+        room, link_room = len(laid.route_source), len(laid.route_link)
         # A link behind the last one belongs to the routes that are not laid yet.
-        full = end > len(self._local) or links >= len(old.route_link)
+        full = end > room or links >= link_room
         if full:
-            pairs, room = max(2 * end, len(self._local)), max(2 * links, len(old.route_link))
-            self._source, self._local = _longer(self._source, pairs), _longer(self._local, pairs)
-            self._laid = Network(
-                old.capacity_bytes_per_ns,
-                _longer(old.route_offset, pairs + 1),
-                _longer(old.route_link, room),
-                _longer(old.route_share, room, 1) if len(old.route_share) else old.route_share,
-                _longer(old.route_latency_ns, pairs),
-                _longer(old.route_rate_bytes_per_ns, pairs),
-                _longer(old.route_source, pairs),
-                _longer(old.route_destination, pairs),
-            )
-        laid, to = self._laid, begin + apart
+            room, link_room = max(2 * end, room), max(2 * links, link_room)
+            sizes = {"route_offset": room + 1, "route_link": link_room}
+            if len(laid.route_share):
+                sizes["route_share"] = link_room
+            sizes |= dict.fromkeys(_OF_ROUTE, room)
+            arrays: Any = {name: _longer(getattr(laid, name), n) for name, n in sizes.items()}
+            self._laid = laid = replace(laid, **arrays)
         laid.route_offset[begin : end + 1] = self._links + np.cumsum([0, *hops])
         laid.route_link[self._links : links] = fresh.route_link
-        if len(fresh.route_share):
-            laid.route_share[self._links : links] = fresh.route_share
-        laid.route_latency_ns[to] = fresh.route_latency_ns
-        laid.route_rate_bytes_per_ns[to] = fresh.route_rate_bytes_per_ns
-        laid.route_source[to], laid.route_destination[to] = (
-            fresh.route_source, fresh.route_destination,
-        )  # fmt: skip
-        self._source[begin:end], self._local[begin:end] = source, True
-        self._local[to] = False
+        if len(laid.route_share):
+            laid.route_share[self._links : links] = (
+                fresh.route_share if len(fresh.route_share) else 1
+            )
+        for name in _OF_ROUTE:
+            getattr(laid, name)[begin + apart] = getattr(fresh, name)
         self._pairs, self._links = end, links
         self._new_pairs.clear()
-        if full or hops.max() > 1 << maxmin.count.shift:
-            self._reserve(0)
+        if full or hops.max() > 1 << state.sharing[0].count.shift:
+            self._renew(0)
         else:
-            paths = self._state.level.paths
-            paths.source_rate_bytes_per_ns[to] = fresh.source_rate_bytes_per_ns
+            rate = state.level.paths.source_rate_bytes_per_ns
+            rate[begin + apart] = fresh.source_rate_bytes_per_ns
 
     def _post(self) -> None:
         """Pass the messages that have been sent to the kernel."""
-        fresh = self._fresh
-        if not fresh:
+        more = len(self._fresh)
+        if not more:
             return
-        if self._count + len(fresh) > len(self._message):
-            self._reserve(len(fresh))
-        begin, end = self._count, self._count + len(fresh)
-        time, pair, size = (np.array(each) for each in zip(*fresh, strict=True))
-        ranks = self._state.ranks
-        self._release[begin:end], self._size[begin:end] = time, size
-        ranks.program.rank[begin:end] = self._source[pair]
-        ranks.program.route[begin:end] = np.where(self._local[pair], LOCAL, pair)
-        ranks.copy_pair[begin:end] = self._state.level.pairs.pair_of[begin:end] = pair
-        self._message[begin:end] = np.arange(self._sent - len(fresh), self._sent)
-        self._count = end
-        fresh.clear()
-        kernel.post(self._kernels()[0], begin, end)
+        if self._count + more > len(self._message):
+            self._renew(more)
+        new = slice(self._count, self._count + more)
+        ranks, offset = self._state.ranks, self._laid.route_offset
+        time, source, pair, size = (np.array(each) for each in zip(*self._fresh, strict=True))
+        self._release[new], self._size[new], ranks.program.rank[new] = time, size, source
+        self._message[new] = np.arange(self._sent - more, self._sent)
+        ranks.program.route[new] = np.where(offset[pair] == offset[pair + 1], LOCAL, pair)
+        ranks.copy_pair[new] = self._state.level.pairs.pair_of[new] = pair
+        self._count += more
+        self._fresh.clear()
+        kernel.post(self._kernels()[0], new.start, new.stop)
 
-    def _reserve(self, more: int) -> None:
-        """Make a state with room for further messages and for all pairs; move what is under way.
+    def _renew(self, more: int) -> None:
+        """Make a state with room for further messages and all pairs; move what is under way.
 
         Operations keep their order, by which the kernel orders events of equal times.
         """
         old, count = self._state, self._count
         live = np.flatnonzero(old.ranks.arrived[:count] != _KNOWN)
         before = (self._message, self._release, self._size)
-        self._make_room(max(_ROOM, 2 * (len(live) + more)))
-        self._state = state = self._new_state()
+        self._state = new = self._new_state(max(len(self._message), 2 * (len(live) + more)))
         self._count = len(live)
-        new = slice(len(live))
-        number = np.zeros(count + 2, dtype=np.int32)  # of operations, all counted from 1
+        for to, of in zip((self._message, self._release, self._size), before, strict=True):
+            to[: len(live)] = of[live]
+        number = np.zeros(count + 2, dtype=np.int32)  # of operations, counted from 1
         number[live + 1] = np.arange(1, len(live) + 1)
-        ours, theirs = state.ranks, old.ranks
+        ours, theirs = (_leaves((s.ranks, s.level.pairs, s.level.flows)) for s in (new, old))
+        for (name, to), (_, of) in zip(ours, theirs, strict=True):
+            if name == "item":
+                op = number[np.minimum((of & OPERATION) + 1, count + 1)] - 1
+                moved = np.where(of >> KIND_SHIFT == FREE_NOW, of, of - (of & OPERATION) + op)
+            else:
+                moved = number[of + (name == "op")] - (name == "op") if name in _NUMBERS else of
+            if name in _OF_MESSAGE:
+                moved = moved[live]
+            if to.flags.writeable:
+                to[: len(moved)] = moved
         for to, of in (
-            *zip((self._message, self._release, self._size), before, strict=True),
-            *((getattr(ours, name), getattr(theirs, name)) for name in _OF_MESSAGE),
-            (ours.program.rank, theirs.program.rank),
-            (ours.program.route, theirs.program.route),
-            (state.level.pairs.pair_of, old.level.pairs.pair_of),
-        ):
-            to[new] = of[live]
-        for to, of in (
-            (ours.left_below[new], theirs.left_below[live]),
-            (ours.right_below[new], theirs.right_below[live]),
-            (ours.first_waiting, theirs.first_waiting),
-            (state.level.pairs.last, old.level.pairs.last),
-        ):
-            to[: len(of)] = number[of]
-        events = int(theirs.heap.size.events)
-        item = theirs.heap.item[:events]
-        moved = item - (item & OPERATION) + number[(item & OPERATION) + 1] - 1
-        ours.heap.item[:events] = np.where(item >> KIND_SHIFT == FREE_NOW, item, moved)
-        ours.heap.time[:events] = theirs.heap.time[:events]
-        flows, left = state.level.flows, old.level.flows
-        flows.op[: len(left.op)] = np.maximum(number[left.op + 1] - 1, 0)
-        for to, of in (
-            *((getattr(flows, name), getattr(left, name)) for name in _OF_SLOT),
-            (ours.busy_until, theirs.busy_until),
-            (ours.copied_until, theirs.copied_until),
-            (state.level.pairs.latest_ns, old.level.pairs.latest_ns),
-            (state.level.pairs.adapter_free_ns, old.level.pairs.adapter_free_ns),
-        ):
-            to[: len(of)] = of
-        for to, of in (
-            (ours.count, theirs.count),
-            (ours.heap.size, theirs.heap.size),
-            (state.level.count, old.level.count),
+            (new.ranks.count, old.ranks.count),
+            (new.ranks.heap.size, old.ranks.heap.size),
+            (new.level.count, old.level.count),
         ):
             for name in of.dtype.names:
                 to[name] = of[name]
-        ranks, level, maxmin, _ = self._kernels()
-        kernel.share_again(ranks, level, maxmin)
+        kernel.share_again(*self._kernels()[:3])
 
-    def _make_room(self, room: int) -> None:
+    def _new_state(self, room: int) -> FlowState:
+        """Return a state at time 0 with room for messages, which are puts of the hosts."""
         self._message, self._size = np.zeros((2, room), dtype=np.int64)
         self._release = np.zeros(room)
-
-    def _new_state(self) -> FlowState:
-        """Return a state at time 0 with room for messages, which are puts of the hosts."""
-        hosts, pairs, room = self._fabric.num_hosts, len(self._local), len(self._message)
-        none = np.zeros(0, dtype=np.int32)
-        zero = np.broadcast_to(np.int32(0), room)
+        none, zero = np.zeros(0, dtype=np.int32), np.zeros(room, dtype=np.int32)
         workload = Workload(
-            name="network", op_offset=np.repeat(np.array([0, room]), [hosts, 1]),
+            name="network", op_offset=np.repeat([0, room], [self._fabric.num_hosts, 1]),
             kind=np.full(room, Kind.PUT, dtype=np.uint8), peer=zero, size_bytes=self._size[:],
             tag=zero, comm=zero, duration_ns=np.zeros(room), phase=zero, phase_names=("",),
             dep_offset=np.zeros(room + 1, dtype=np.int64), dep=none,
-            dep_on_start=none.astype(np.bool_), match=np.full(room, -1, dtype=np.int32),
-            release_ns=self._release[:], cpu=none.astype(np.uint8),
+            dep_on_start=none.astype(np.bool_), match=zero - 1, release_ns=self._release[:],
+            cpu=none.astype(np.uint8),
         )  # fmt: skip
-        free = np.zeros(self._fabric.num_endpoints)
         self._laid.route_offset[self._pairs + 1 :] = self._links  # routes of later pairs are empty
-        route, pair = np.full(room, LOCAL, dtype=np.int32), np.zeros(room, dtype=np.int32)
-        state = FlowState.of(workload, self._laid, route, pair, pairs, 1, self._options)
+        pairs = len(self._laid.route_source)
+        state = FlowState.of(workload, self._laid, zero - 1, zero.copy(), pairs, 1, self._options)
         state.ranks.count.ready_tail = 0
+        free = np.zeros(self._fabric.num_endpoints)
         return replace(
             state,
             ranks=state.ranks._replace(copied_until=np.zeros(pairs)),
@@ -384,6 +342,15 @@ class FlowNetwork:
         )
 
 
-def _longer(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
-    """Return an array with values behind it."""
-    return np.concatenate([array, np.full(size - len(array), fill, dtype=array.dtype)])
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return an array with ones behind it."""
+    return np.concatenate([array, np.ones(size - len(array), dtype=array.dtype)])
+
+
+def _leaves(state: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of named tuples, by name."""
+    for name, part in zip(getattr(state, "_fields", state), state, strict=True):
+        if isinstance(part, tuple):
+            yield from _leaves(part)
+        elif isinstance(part, np.ndarray):
+            yield name, part

@@ -126,18 +126,13 @@ def test_arrivals_of_one_instant_come_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sharing": "penalty"}, "a network has sharing 'penalty'; expected maxmin"),
-        ({"multipath": "hash"}, "a network has multipath 'hash'"),
-        ({"policy": "nrk"}, "a network has policy 'nrk', whose keys need a workload"),
-        ({"max_time_ns": 5}, "a network has max_time_ns; advance takes a time"),
-        ({"lids": "hash"}, "the flow level has no option 'lids'|lids"),
-    ],
+    "options",
+    [{"sharing": "penalty"}, {"multipath": "hash"}, {"policy": "nrk"}, {"max_time_ns": 5}],
 )
-def test_options_that_need_all_messages_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_options_that_need_all_messages_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="a network does not know later messages"):
         FlowNetwork(FABRIC, ROUTES["ecmp"], **options)
+    FlowNetwork(FABRIC, ROUTES["dmodk"], multipath="hash")  # there is one path only
 
 
 def test_calls_that_are_wrong_change_nothing() -> None:

@@ -138,7 +138,7 @@ class ProgramOrder:
         self._last = np.full(self.num_ranks, NONE, dtype=np.int64)
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
         # The same of each further stream, while it is not the current one.
-        self._streams: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._streams: dict[str | None, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         # Non-blocking operations that have no wait yet: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         # The same for operations that were added one at a time: handles of each rank.
@@ -157,8 +157,10 @@ class ProgramOrder:
         return self._count
 
     @contextmanager
-    def stream(self, name: str) -> Iterator[None]:
+    def stream(self, name: str | None) -> Iterator[None]:
         """Add the operations of the context to another sequence of each rank, as CUDA's streams do.
+
+        `name`: the stream; None for one of this context only.
 
         Operations of a stream wait for those before them in the stream, and for those of other
         streams only by `wait` or `requires`. `waitall` includes all streams.
@@ -169,7 +171,8 @@ class ProgramOrder:
         try:
             yield
         finally:
-            self._streams[name] = self._last, self._also
+            if name is not None:
+                self._streams[name] = self._last, self._also
             self._last, self._also = outside
 
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -273,34 +276,6 @@ class ProgramOrder:
         join_of_rank = np.empty(self.num_ranks, dtype=np.int64)
         join_of_rank[waits] = joins
         self._edges.extend(len(op), join_of_rank[rank], op, False)
-
-    @contextmanager
-    def branch(self, ranks: ArrayLike, after: ArrayLike) -> Iterator[None]:
-        """Let operations of ranks wait for others than the last ones of their programs.
-
-        In the context, the first operation of each rank waits for its operation in `after`, and
-        later ones for those before them; behind the context, program order continues where it was.
-        Non-blocking operations must be completed in the context.
-
-        Parameters
-        ----------
-        ranks
-            Several ranks.
-        after
-            Handle of one operation for each rank.
-
-        Raises
-        ------
-        InputError
-            If a rank or a handle is unknown.
-        """
-        rank_array = self._ranks(ranks)
-        before = self._last[rank_array], self._also[rank_array]
-        self._last[rank_array], self._also[rank_array] = self._known(after), NONE
-        try:
-            yield
-        finally:
-            self._last[rank_array], self._also[rank_array] = before
 
     # -- private -----------------------------------------------------------------------------------
 
