@@ -49,7 +49,7 @@ _LOWER = (
     "bound_ns", "max_contention", "mean_contention", "mean_wait_ns", "reordering_ns",
 )  # fmt: skip
 _COLUMNS = {**RUN_COLUMNS, "num_ranks": Column(pl.Int64, "", "Number of ranks of all jobs")}
-MEASURES = measures(_COLUMNS, lower=_LOWER, without=("run",))
+MEASURES = measures(_COLUMNS, lower=_LOWER, higher=("tokens_per_s", "mfu"), without=("run",))
 
 
 def _columns(table: str) -> Mapping[str, Column]:
