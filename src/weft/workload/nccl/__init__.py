@@ -1,0 +1,98 @@
+"""NCCL's collectives: its own choice of algorithm, protocol and channels, as messages of ranks.
+
+`add_collective` adds a collective of one or more groups of ranks to a workload. What is modelled,
+and from which source, is in docs/nccl.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.units import MAX_BYTES
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.nccl.algorithms import ALGORITHMS, copy_ns
+from weft.workload.nccl.messages import Messages
+from weft.workload.nccl.shape import Shape
+from weft.workload.nccl.tuning import VERSION, Choice, Collective, Options, Tuner
+from weft.workload.places import Places
+from weft.workload.program_order import MAX_OPS
+
+__all__ = ["VERSION", "Choice", "Collective", "Options", "add_collective"]
+
+
+def add_collective(
+    builder: WorkloadBuilder,
+    name: Collective,
+    members: ArrayLike,
+    places: Places,
+    size_bytes: int,
+    *,
+    root: int = 0,
+    options: Options | None = None,
+) -> Choice:
+    """Add one collective of NCCL within each of several disjoint groups of ranks.
+
+    Parameters
+    ----------
+    builder
+        Builder of the workload.
+    name
+        The collective.
+    members
+        int [groups, n] or [n]: ranks of each group in the order of its communicator.
+    places
+        Machines and processors of all ranks.
+    size_bytes
+        Size as nccl-tests counts it: bytes of the buffer of an all-reduce, broadcast or reduce; of
+        all blocks together that a rank receives (all-gather) or gives (reduce-scatter, all-to-all);
+        of a message (sendrecv).
+    root
+        Member that broadcasts, or to which is reduced.
+    options
+        NCCL's variables.
+
+    Returns
+    -------
+    The choice for the first group.
+
+    Raises
+    ------
+    InputError
+        If a size, root or option is out of range, or several members are on one processor.
+    NotApplicable
+        If what the options ask for does not exist on these machines.
+    """
+    groups = np.atleast_2d(np.asarray(members, dtype=np.int64))
+    if not 0 <= size_bytes <= MAX_BYTES:
+        raise InputError(f"{name} of {size_bytes} bytes; expected 0 to 2^56")
+    if groups.shape[1] < 2:
+        raise NotApplicable(f"{name} needs at least 2 ranks, not {groups.shape[1]}")
+    if not 0 <= root < groups.shape[1]:
+        raise InputError(f"{name}: there is no root {root} among {groups.shape[1]} ranks")
+    shapes = [Shape.of(places, row) for row in groups]
+    alike: dict[bytes, list[int]] = {}
+    for index, shape in enumerate(shapes):
+        alike.setdefault(shape.key, []).append(index)
+    choices = []
+    with builder.reserved_tag(0) as tag:
+        for rows in alike.values():
+            tuner = Tuner(shapes[rows[0]], options or Options())
+            choice = tuner.choose(name, size_bytes)
+            choices.append(choice)
+            if not size_bytes:
+                continue
+            messages = Messages(groups.shape[1], *tuner.hops(choice))
+            ALGORITHMS[name, choice.algorithm](messages, tuner, choice, size_bytes, root)
+            if builder.num_ops + 12 * messages.count * len(rows) > MAX_OPS:
+                raise InputError(
+                    f"{name} of {groups.shape[1]} ranks has {messages.count:,} messages, more "
+                    "than fit in a workload"
+                )
+            busy = copy_ns(tuner, choice, size_bytes) if choice.algorithm == "p2p" else None
+            messages.lower(builder, groups[rows], tuner.base_ns(choice), tag, busy)
+    for note in dict.fromkeys(note for choice in choices for note in (choice.text, *choice.notes)):
+        if note not in builder.notes:
+            builder.notes.append(note)
+    return choices[0]

@@ -1,0 +1,119 @@
+"""`Shape`: the members of a communicator by machine and adapter, as NCCL's topology has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics.machine_model import MachineModel
+from weft.workload.places import Places
+
+Ints = NDArray[np.int64]
+
+#: Machines of which nothing is known: one processor with an adapter of 400 Gb/s.
+UNKNOWN = MachineModel("", "", "gpu", 1, 1, (0,), 400.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Members of a communicator by machine and adapter.
+
+    Parameters
+    ----------
+    machine
+        int64 [members]: machine of each member, from 0 in the order of their first members.
+    processor
+        int64 [members]: processor of each member in its machine.
+    model
+        Model of the machines.
+    """
+
+    machine: Ints
+    processor: Ints
+    model: MachineModel
+
+    @classmethod
+    def of(cls, places: Places, members: Ints) -> Shape:
+        """Return the shape of the communicator of some ranks, int64 [members].
+
+        Raises
+        ------
+        InputError
+            If two members are on one processor, which NCCL refuses.
+        """
+        machine, processor = places.machine[members], places.processor[members]
+        pairs = np.stack([machine, processor])
+        if np.unique(pairs, axis=1).shape[1] < len(members):
+            raise InputError(
+                "several ranks are on one processor, which NCCL refuses; expected a placement of "
+                "one rank on each"
+            )
+        _, first, number = np.unique(machine, return_index=True, return_inverse=True)
+        order = np.argsort(np.argsort(first)).astype(np.int64)
+        return cls(order[number], processor, places.model or UNKNOWN)
+
+    @property
+    def key(self) -> bytes:
+        """What distinguishes shapes that lead to different messages."""
+        return self.machine.tobytes() + self.processor.tobytes()
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return len(self.machine)
+
+    @cached_property
+    def adapter(self) -> Ints:
+        """int64 [members]: adapter near each member."""
+        near = np.asarray(self.model.near, dtype=np.int64)
+        return near[self.processor % len(near)]
+
+    @cached_property
+    def local(self) -> list[Ints]:
+        """Members of each machine, in the order of processors."""
+        return [
+            np.flatnonzero(self.machine == machine)[
+                np.argsort(self.processor[self.machine == machine])
+            ]
+            for machine in range(self.machines)
+        ]
+
+    @cached_property
+    def machines(self) -> int:
+        """Number of machines."""
+        return int(self.machine.max()) + 1
+
+    @cached_property
+    def fewest(self) -> int:
+        """Fewest members of a machine."""
+        return min(map(len, self.local))
+
+    @cached_property
+    def rails(self) -> int:
+        """Fewest adapters near the members of a machine."""
+        return min(len(np.unique(self.adapter[local])) for local in self.local)
+
+    def chain(self, machine: int, channel: int) -> Ints:
+        """Return the members of a machine in the order of a channel.
+
+        The channel enters at the first member, which is near the channel's adapter. A further
+        member near this adapter is the last, so that the channel can leave there.
+        """
+        local = self.local[machine]
+        near = self.adapter[local]
+        adapters = np.unique(near)
+        entry = int(np.flatnonzero(near == adapters[channel % len(adapters)])[0])
+        order = np.roll(local, -entry)
+        beside = np.flatnonzero(self.adapter[order] == self.adapter[order[0]])
+        at = int(beside[-1])
+        return order if at == 0 else np.append(np.delete(order, at), order[at])
+
+    def relay(self, source: int, adapter: int) -> int:
+        """Return the member in the machine of `source` that is near an adapter; -1 if none is."""
+        local = self.local[self.machine[source]]
+        near = local[self.adapter[local] == adapter]
+        return int(near[0]) if len(near) else -1
