@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 #: Largest number of passes over a ring that are simulated one by one; NCCL's passes beyond it are
 #: spread over these, which changes only how long the pipeline fills.
 _MAX_PASSES = 3
+#: Most pieces of a message in a tree, in which several channels send between the same members.
+_PIECES = 10
 
 
 def cut(total: int, weights: NDArray[np.int64]) -> Ints:
@@ -35,6 +37,11 @@ def shares(choice: Choice, total: int, parts: int = 1) -> Ints:
     """Return bytes of each distinct channel: channel c and its repetitions, each an equal part."""
     count = np.bincount(np.arange(choice.channels) % (choice.base * parts))
     return cut(total, count)
+
+
+def copies_of(choice: Choice, channel: int, parts: int = 1) -> int:
+    """Return how many channels are a distinct channel and its repetitions."""
+    return int(np.bincount(np.arange(choice.channels) % (choice.base * parts))[channel])
 
 
 # -- rings -----------------------------------------------------------------------------------------
@@ -62,7 +69,7 @@ def relays(tuner: Tuner, order: Ints) -> Ints:
         if shape.adapter[source] == shape.adapter[target]:
             continue
         by = shape.relay(source, int(shape.adapter[target]))
-        if options.pxn_disable or not shape.model.scale_up_gbps or by < 0:
+        if options.pxn_disable or not shape.nvlink or by < 0:
             if options.cross_nic == 0:
                 raise NotApplicable(
                     "a ring must leave through another adapter than it enters, which cross_nic=0 "
@@ -83,8 +90,8 @@ class _Ring:
         self.channel = channel
         self.network = tuner.shape.machine[self.order] != np.roll(tuner.shape.machine[self.order], -1)
         self.slices = choice.slices
+        self.copies = copies_of(choice, channel)
         self.last: Ints | None = None
-        self.first: Ints | None = None
 
     def step(self, size: Ints, block: Ints, combines: bool, repeats: int, fresh: bool) -> None:
         """Add a step: each member sends `size` bytes of a block, which it received before.
@@ -95,7 +102,7 @@ class _Ring:
         following = np.roll(order, -1)
         by_relay = self.relay >= 0
         common = {
-            "slices": self.slices, "lane": self.channel, "repeats": repeats,
+            "slices": self.slices, "lane": self.channel, "repeats": repeats, "blocks": self.copies,
             "block": self.channel * len(order) + block,
         }  # fmt: skip
         first = messages.add(
@@ -108,18 +115,15 @@ class _Ring:
                 key: value[by_relay] if isinstance(value, np.ndarray) else value
                 for key, value in common.items()
             }
-            second["lane"] = 32 + self.channel  # the proxy sends, not the relay's thread block
+            second["blocks"] = 0  # a proxy sends, not a thread block of the relay
             last[by_relay] = messages.add(
                 self.relay[by_relay], following[by_relay], size[by_relay], network=True,
                 combines=combines, **second,
             )  # fmt: skip
             messages.stream(last[by_relay], first[by_relay])
-        if self.last is not None and self.first is not None:
-            if not fresh:
-                messages.stream(first, np.roll(self.last, 1))
-            copies = ~self.network | by_relay
-            messages.after_own(first[copies], self.first[copies])
-        self.first, self.last = first, last
+        if self.last is not None and not fresh:
+            messages.stream(first, np.roll(self.last, 1))
+        self.last = last
 
 
 def ring(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
@@ -133,8 +137,7 @@ def ring(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) ->
     reduces = choice.collective in ("allreduce", "reduce-scatter")
     gathers = choice.collective in ("allreduce", "allgather")
     for channel, share in enumerate(shares(choice, size).tolist()):
-        copies = np.bincount(np.arange(choice.channels) % choice.base)[channel]
-        passes = max(1, -(-share // (choice.chunk_bytes * int(copies) * n)))
+        passes = max(1, -(-share // (choice.chunk_bytes * copies_of(choice, channel) * n)))
         run = min(passes, _MAX_PASSES)
         for turn, part in enumerate(cut(share, np.ones(run, dtype=np.int64)).tolist()):
             blocks = cut(part, np.ones(n, dtype=np.int64))
@@ -182,7 +185,7 @@ def _hop(
 ) -> int:
     """Add a message in chunks, perhaps by a relay, that passes on others; return its number."""
     shape = tuner.shape
-    copies = copies or int(np.bincount(np.arange(choice.channels) % choice.base)[channel])
+    copies = copies or copies_of(choice, channel)
     slices = max(1, -(-size // (choice.chunk_bytes * copies)))
     far = bool(shape.machine[source] != shape.machine[to])
     lane = channel if lane is None else lane
@@ -192,7 +195,8 @@ def _hop(
         leaves = far and at == len(ends) - 2
         added = messages.add(
             one, other, size, network=leaves, slices=slices, lane=lane, block=channel,
-            combines=combines and other == to, scale=1.0 if leaves else scale,
+            blocks=0 if at else copies,
+            combines=combines and other == to, scale=1.0 if leaves else scale, pieces=_PIECES,
         )  # fmt: skip
         if at:
             messages.stream(added, number)
@@ -282,7 +286,7 @@ def tree(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) ->
     shape = tuner.shape
     for each, share in enumerate(shares(choice, size, 2).tolist()):
         channel, second = each % choice.base, each // choice.base
-        copies = int(np.bincount(np.arange(choice.channels) % (2 * choice.base))[each])
+        copies = copies_of(choice, each, 2)
         chains = [shape.chain(machine, channel) for machine in range(shape.machines)]
         parent = np.full(shape.size, -1, dtype=np.int64)
         for machine, chain in enumerate(chains):
@@ -362,7 +366,7 @@ def point_to_point(messages: Messages, tuner: Tuner, choice: Choice, size: int, 
         far = shape.machine != shape.machine[to]
         sizes = blocks[to] if choice.collective == "alltoall" else np.full(n, size)
         by = np.full(n, -1, dtype=np.int64)
-        if not tuner.options.pxn_disable and shape.model.scale_up_gbps:
+        if not tuner.options.pxn_disable and shape.nvlink:
             for source in np.flatnonzero(far & (shape.adapter != shape.adapter[to])).tolist():
                 by[source] = shape.relay(source, int(shape.adapter[to[source]]))
         slices = np.maximum(1, -(-sizes // (P2P_CHUNK * choice.channels)))

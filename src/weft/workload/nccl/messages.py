@@ -1,14 +1,15 @@
 """`Messages`: the messages of one collective, which follow each other in pipelines of slices.
 
 A message is what one rank sends to another on one channel in one step. NCCL cuts it into slices,
-and a slice is passed on while the next one is under way. So a message is lowered to the sends of
-its first slice, of the slices between, and of its last slice; a message that *streams* from
-another sends its first slice after that one's first, and its last after that one's last. The
-times of first and last slices are those of all slices sent one by one, if the hops of a pipeline
-are equally fast (k slices of time t over s hops: (k + s - 1) t), and bytes on every link are exact.
+and a slice is passed on while the next one is under way. So a message is lowered to a few pieces:
+its first slice, the slices between, in one or more pieces of equal size, and its last slice. If a
+message *streams* from another, its first slice waits for that one's first, its last for that one's
+last, and each piece between for the piece before it. So a pipeline takes the time of all slices
+sent one by one, if its hops are equally fast (k slices of time t over s hops: (k + s - 1) t), and
+bytes on every link are exact.
 
-A hop has the time that a slice occupies the thread block of the channel, before its data move, and
-a delay after its arrival, which slices in flight share.
+A slice first occupies the thread block of its channel, which handles one slice after the other,
+then the links; after its arrival there is a delay, which slices in flight do not add up.
 """
 
 from __future__ import annotations
@@ -38,20 +39,19 @@ class Hop:
     Parameters
     ----------
     busy_ns
-        Time that a slice occupies the thread block of its channel.
+        Time of a thread block for each slice, whatever its size.
+    rate
+        Rate at which a thread block copies, in bytes on the link per nanosecond (GB/s).
     delay_ns
         Time from the arrival of a slice until the receiver can use it.
     inflation
         Bytes on the link for each byte of data.
-    copies
-        Whether the thread block itself moves the data, so that it begins the next slice only after
-        this one has left.
     """
 
     busy_ns: float = 0.0
+    rate: float = float("inf")
     delay_ns: float = 0.0
     inflation: float = 1.0
-    copies: bool = False
 
 
 class Messages:
@@ -84,7 +84,9 @@ class Messages:
         block: Any = 0,
         combines: Any = False,
         repeats: Any = 1,
+        blocks: Any = 1,
         scale: Any = 1.0,
+        pieces: Any = 3,
     ) -> Ints:
         """Add messages and return their numbers, int64 [messages].
 
@@ -98,17 +100,21 @@ class Messages:
             Whether a message leaves its machine.
         slices, repeats
             Slices of a message, and how many of NCCL's slices each of them stands for.
-        lane
-            Thread block of the sender, below 64.
+        lane, blocks
+            First thread block of the sender, and how many share the message; 0 if none does.
         block, combines
             Number of the part of the data, and whether the receiver adds it to its own; only tests
             use them.
         scale
             Bytes on the link for each byte, in addition to the inflation of the hop.
+        pieces
+            Most pieces of a message, at least 3. Messages between two ranks leave one after the
+            other, so that more pieces let channels between the same two ranks take turns.
         """
         columns = np.broadcast_arrays(
-            source, to, size_bytes, network, slices, lane, block, combines, repeats, scale
-        )
+            source, to, size_bytes, network, slices, lane, block, combines, repeats, blocks,
+            scale, pieces,
+        )  # fmt: skip
         numbers = np.arange(self.count, self.count + columns[0].size, dtype=np.int64)
         self._columns.append(tuple(column.ravel() for column in columns))
         self.count += len(numbers)
@@ -132,7 +138,7 @@ class Messages:
         self._edges.append((ops, others, np.full(len(ops), kind)))
 
     def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return source, to, bytes, network, slices, lane, block, combines, repeats and scale."""
+        """Return the columns of all messages, in the order of the parameters of `add`."""
         return tuple(np.concatenate(column) for column in zip(*self._columns, strict=True))
 
     def edges(self) -> tuple[Ints, Ints, Ints]:
@@ -166,23 +172,30 @@ class Messages:
         least_ns
             float64 [size]: shortest time of the collective at each member, beside its messages.
         """
-        source, to, size, network, slices, lane, _, _, repeats, scale = self.columns()
-        busy, delay, inflation, copies = (
+        columns = self.columns()
+        source, to, size, network, slices, lane, _, _, repeats, blocks, scale, pieces = columns
+        busy, rate, delay, inflation = (
             np.where(network, getattr(self._hops[1], name), getattr(self._hops[0], name))
-            for name in ("busy_ns", "delay_ns", "inflation", "copies")
+            for name in ("busy_ns", "rate", "delay_ns", "inflation")
         )
         wire = np.ceil(size * inflation * scale - 1e-9).astype(np.int64)
-        count = np.minimum(slices, 3).astype(np.int64)
+        count = np.minimum(slices, pieces).astype(np.int64)
         first = np.concatenate([[0], np.cumsum(count)])
         last, first = first[1:] - 1, first[:-1]
         of = np.repeat(np.arange(len(count)), count)
         piece = np.arange(len(of)) - first[of]
-        middle = (piece == 1) & (count[of] == 3)
         slice_bytes = wire // slices
-        piece_bytes = np.where(middle, wire[of] - 2 * slice_bytes[of], slice_bytes[of])
-        ends = (piece == count[of] - 1) & (count[of] < 3)
-        piece_bytes[ends] = (wire - (count - 1) * slice_bytes)[of][ends]
-        work = busy[of] * repeats[of] * np.where(middle, slices[of] - 2, 1)
+        between = wire - slice_bytes * np.where(count > 2, 2, count - 1)
+        middle = (piece > 0) & (piece < count[of] - 1)
+        rest = (count[of] <= 2) & (piece == count[of] - 1)
+        part = np.maximum(count[of] - 2, 1)
+        piece_bytes = np.where(
+            middle, between[of] * piece // part - between[of] * (piece - 1) // part, slice_bytes[of]
+        )
+        piece_bytes[rest] = between[of][rest]
+        work = busy[of] * repeats[of] * np.where(middle, (slices[of] - 2) / part, 1)
+        copy = piece_bytes / (rate * np.maximum(blocks, 1))[of]
+        work = np.where(blocks[of] > 0, work + copy, 0.0)
         wait = np.where(middle, 0.0, delay[of])
 
         always = np.ones(len(of), dtype=np.bool_)
@@ -214,14 +227,17 @@ class Messages:
         need(send[calc >= 0], calc[calc >= 0])
         need(later[later >= 0], receive[later >= 0])
         again = np.flatnonzero(piece > 0)
-        whole = copies[of][again].astype(bool)
-        need(start[again[whole]], send[again[whole] - 1])
-        need(start[again[~whole]], start[again[~whole] - 1])
+        need(start[again], start[again - 1])
         op, on, how = self.edges()
         streams = how == _STREAM
         need(start[first[op[streams]]], arrived[first[on[streams]]])
         long = streams & (count[op] > 1)
         need(start[last[op[long]]], arrived[last[on[long]]])
+        most = int(count.max(initial=0))
+        alike = streams & (count[op] == count[on])
+        for at in range(2, most - 1):
+            deep = alike & (count[op] - 1 > at)
+            need(start[first[op[deep]] + at], arrived[first[on[deep]] + at - 1])
         short = (streams & (count[op] == 1)) | (how == _WHOLE)
         need(start[first[op[short]]], arrived[last[on[short]]])
         need(start[first[op[how == _OWN]]], send[last[on[how == _OWN]]])
@@ -239,9 +255,9 @@ class Messages:
         builder.requires(made[:, ops].ravel(), made[:, others].ravel())
         builder.requires(made[:, free].ravel(), begin[:, rank[free]].ravel())
         least = np.zeros(members.size) if least_ns is None else np.tile(least_ns, groups)
-        copy = builder.operations(members.ravel(), Kind.CALC, duration_ns=least, cpu=_LANES - 1)
-        builder.requires(copy, begin.ravel())
+        busy_blocks = builder.operations(members.ravel(), Kind.CALC, duration_ns=least, cpu=_LANES - 1)
+        builder.requires(busy_blocks, begin.ravel())
         finish = builder.operations(members.ravel(), Kind.CALC).reshape(members.shape)
         builder.requires(finish[:, rank[ends_here]].ravel(), made[:, ends_here].ravel())
-        builder.requires(finish.ravel(), copy)
+        builder.requires(finish.ravel(), busy_blocks)
         builder.wait(members.ravel(), finish.ravel())

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
-from weft.fabrics.machine_model import MachineModel
 from weft.workload.places import Places
 
 Ints = NDArray[np.int64]
 
-#: Machines of which nothing is known: one processor with an adapter of 400 Gb/s.
-UNKNOWN = MachineModel("", "", "gpu", 1, 1, (0,), 400.0)
+#: Rate of the adapters of machines of which nothing is known.
+UNKNOWN_GBPS = 400.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +27,21 @@ class Shape:
         int64 [members]: machine of each member, from 0 in the order of their first members.
     processor
         int64 [members]: processor of each member in its machine.
-    model
-        Model of the machines.
+    adapter
+        int64 [members]: adapter near each member.
+    adapter_rate, inside_rate
+        Rate of an adapter, and of a member to the others of its machine, in GB/s.
+    nvlink, reduces
+        Whether a scale-up network connects members, and whether its switches reduce and multicast.
     """
 
     machine: Ints
     processor: Ints
-    model: MachineModel
+    adapter: Ints
+    adapter_rate: float
+    inside_rate: float
+    nvlink: bool
+    reduces: bool
 
     @classmethod
     def of(cls, places: Places, members: Ints) -> Shape:
@@ -54,7 +61,15 @@ class Shape:
             )
         _, first, number = np.unique(machine, return_index=True, return_inverse=True)
         order = np.argsort(np.argsort(first)).astype(np.int64)
-        return cls(order[number], processor, places.model or UNKNOWN)
+        model = places.model
+        if model is None:
+            return cls(order[number], processor, 0 * machine, UNKNOWN_GBPS / 8, 0.0, False, False)
+        near = np.asarray(model.near, dtype=np.int64)[processor % model.processors]
+        inside = model.scale_up_gbps or model.pcie_gbps
+        return cls(
+            order[number], processor, near, model.adapter_gbps / 8, inside / 8,
+            bool(model.scale_up_gbps), model.reduces,
+        )  # fmt: skip
 
     @property
     def key(self) -> bytes:
@@ -65,12 +80,6 @@ class Shape:
     def size(self) -> int:
         """Number of members."""
         return len(self.machine)
-
-    @cached_property
-    def adapter(self) -> Ints:
-        """int64 [members]: adapter near each member."""
-        near = np.asarray(self.model.near, dtype=np.int64)
-        return near[self.processor % len(near)]
 
     @cached_property
     def local(self) -> list[Ints]:

@@ -10,7 +10,7 @@ other equally well (NVSwitch, or one PCIe switch). Times are in microseconds, ra
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 from weft.core.errors import InputError, NotApplicable
@@ -28,9 +28,8 @@ Architecture = Literal["auto", "volta", "ampere", "hopper", "blackwell"]
 
 PROTOCOLS = ("ll", "ll128", "simple")
 _ARCHITECTURES = ("volta", "ampere", "hopper", "blackwell")
-#: Payload rate of one NVLink by architecture, and the rate that its specification states.
-_NVLINK = {"volta": (20.0, 25.0), "ampere": (20.0, 25.0), "hopper": (20.6, 25.0),
-           "blackwell": (40.1, 50.0)}  # fmt: skip
+#: Rate of one NVLink by architecture.
+_NVLINK = {"volta": 20.0, "ampere": 20.0, "hopper": 20.6, "blackwell": 40.1}
 _BASE = {
     "tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4), "nvls": (0, 0, 0), "nvls-tree": (0, 0, 0),
     "pat": (8.0, 8.0, 8.0),
@@ -222,20 +221,14 @@ class Tuner:
         options.check()
         self.shape = shape
         self.options = options
-        model = shape.model
         name = options.architecture
         if name == "auto":
-            rate = model.scale_up_gbps
-            name = "blackwell" if rate > 3600 else "hopper" if rate > 2400 else "ampere"
-            if not rate:
-                name = "hopper"
+            old = 0 < shape.inside_rate <= 300
+            name = "blackwell" if shape.inside_rate > 450 else "ampere" if old else "hopper"
         self.architecture = name
         self._index = _ARCHITECTURES.index(name)
-        payload, stated = _NVLINK[name]
-        self.inside_inflation = stated / payload if model.scale_up_gbps else 1.0
-        self._inside = (model.scale_up_gbps or model.pcie_gbps) / 8 / self.inside_inflation
-        self._net = model.adapter_gbps / 8
-        self._link = "nvlink" if model.scale_up_gbps else "pcie"
+        self._inside, self._net = shape.inside_rate, shape.adapter_rate
+        self._link = "nvlink" if shape.nvlink else "pcie"
         self._speeds = _SPEEDS.get(name, _SPEEDS["old"])
         found = self._search()
         #: Distinct channels, before repetition.
@@ -248,11 +241,8 @@ class Tuner:
     def _search(self) -> Graph:
         """Return the most channels times rate that adapters and the scale-up network carry."""
         shape, best = self.shape, Graph(0, 0.0)
-        inside = self._inside if shape.fewest > 1 else float("inf")
-        if shape.machines == 1:
-            inside = inside if inside < float("inf") else 1.0
         for rate in self._speeds[shape.machines > 1]:
-            most = int(inside / rate + 1e-9) if inside < float("inf") else MAX_CHANNELS
+            most = int(self._inside / rate + 1e-9) if shape.fewest > 1 else MAX_CHANNELS
             if shape.machines > 1:
                 most = min(most, shape.rails * int(self._net / rate + 1e-9))
             most = min(most, MAX_CHANNELS // 2)
@@ -270,7 +260,7 @@ class Tuner:
     def _nvls(self) -> Graph | None:
         """Return the graph of NVLS: a head sends and receives its part besides those of all."""
         shape = self.shape
-        able = self.options.nvls_enable and shape.model.reduces and _NVLS_EFFICIENCY[self._index]
+        able = self.options.nvls_enable and shape.reduces and _NVLS_EFFICIENCY[self._index]
         if not able or shape.fewest <= 2 or self.heads < 2:
             return None
         limit = self._inside / (self.heads + 1)
@@ -305,15 +295,29 @@ class Tuner:
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         inside, between = self.hop_us(name, choice.protocol)
         wire = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}[choice.protocol]
-        near = self.inside_inflation * wire
         if name.startswith("nvls"):
             # The 25 us are those of a reduction in the switch and of a multicast together.
-            near /= _NVLS_EFFICIENCY[self._index]
-            return Hop(0, 500 * inside, near), Hop(0, 1000 * between, wire)
-        if choice.algorithm == "p2p":
-            return Hop(0, 1000 * inside, near), Hop(0, 1000 * between, wire)
-        busy = 1000 * min(inside, between)
-        return Hop(busy, 0, near, True), Hop(busy, 1000 * between - busy, wire)
+            near = wire / _NVLS_EFFICIENCY[self._index]
+            return Hop(0, inf, 500 * inside, near), Hop(0, inf, 1000 * between, wire)
+        busy = 0.0 if choice.algorithm == "p2p" else 1000 * min(inside, between)
+        rate = inf if choice.algorithm == "p2p" else self.block_rate(choice.protocol) * wire
+        return Hop(busy, rate, 1000 * inside - busy, wire), Hop(busy, rate, 1000 * between - busy, wire)
+
+    def block_rate(self, protocol: str) -> float:
+        """Return the rate of a thread block.
+
+        NCCL's tables limit the channels of its graph, each of which two thread blocks serve. There
+        is no limit for rings with the protocol Simple; the fastest of trees is taken for them.
+        """
+        if protocol == "ll":
+            machines = self.shape.machines
+            return self._ll_max(min(machines, 3) - 1) / self.channels
+        table = _TREE_MAX if protocol == "simple" else _RING_LL128_MAX
+        return max(table[self._index]) / 2
+
+    def _ll_max(self, scale: int) -> float:
+        """Return the limit of all channels with the protocol LL."""
+        return _LL_MAX[(self.options.cpu == "amd") if scale else self._index][scale]
 
     def _bandwidth(self, collective: str, algorithm: str, protocol: str) -> float:
         """Return the data per time of an algorithm; 0 if it does not exist."""
@@ -337,8 +341,7 @@ class Tuner:
             bus = found.channels * min(inside, between, limit)
             return bus * ratio if collective == "allreduce" else bus
         bus = graph.channels * graph.rate
-        intel = 1 if self.options.cpu == "amd" else 0
-        ll_max = _LL_MAX[arch if machines == 1 else intel][scale]
+        ll_max = self._ll_max(scale)
         if algorithm == "pat":
             one_each = machines == n and protocol == "simple"
             return 0.75 * bus if one_each and collective in ("allgather", "reduce-scatter") else 0.0
@@ -493,7 +496,7 @@ class Tuner:
         shape = self.shape
         most = _power_up(self.channels)
         if shape.machines == 1:
-            links = int(self._inside / _NVLINK[self.architecture][0] + 1e-9)
+            links = int(self._inside / _NVLINK[self.architecture] + 1e-9)
             return min(most, _power_up(2 * max(1, links)) if self._link == "nvlink" else 2)
         each = _power_up(max(1, ceil(int(self._net) / P2P_CHANNEL)))
         while each > 1 and each * ceil(shape.size / P2P_PER_BATCH) > most:
