@@ -89,8 +89,9 @@ class _Ring:
         self.relay = relays(tuner, self.order)
         self.channel = channel
         self.network = tuner.shape.machine[self.order] != np.roll(tuner.shape.machine[self.order], -1)
-        self.slices = choice.slices
         self.copies = copies_of(choice, channel)
+        self.at_once = choice.slice_bytes * self.copies
+        self.first: Ints | None = None
         self.last: Ints | None = None
 
     def step(self, size: Ints, block: Ints, combines: bool, repeats: int, fresh: bool) -> None:
@@ -101,8 +102,9 @@ class _Ring:
         messages, order = self.messages, self.order
         following = np.roll(order, -1)
         by_relay = self.relay >= 0
+        slices = np.maximum(1, -(-size // self.at_once)) if self.at_once else 2
         common = {
-            "slices": self.slices, "lane": self.channel, "repeats": repeats, "blocks": self.copies,
+            "slices": slices, "lane": self.channel, "repeats": repeats, "blocks": self.copies,
             "block": self.channel * len(order) + block,
         }  # fmt: skip
         first = messages.add(
@@ -121,9 +123,11 @@ class _Ring:
                 combines=combines, **second,
             )  # fmt: skip
             messages.stream(last[by_relay], first[by_relay])
+        if self.first is not None:
+            messages.after_own(first, self.first)
         if self.last is not None and not fresh:
             messages.stream(first, np.roll(self.last, 1))
-        self.last = last
+        self.first, self.last = first, last
 
 
 def ring(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
@@ -186,7 +190,7 @@ def _hop(
     """Add a message in chunks, perhaps by a relay, that passes on others; return its number."""
     shape = tuner.shape
     copies = copies or copies_of(choice, channel)
-    slices = max(1, -(-size // (choice.chunk_bytes * copies)))
+    slices = max(1, -(-size // (min(choice.chunk_bytes, choice.slice_bytes) * copies)))
     far = bool(shape.machine[source] != shape.machine[to])
     lane = channel if lane is None else lane
     ends = [source, to] if by < 0 else [source, by, to]

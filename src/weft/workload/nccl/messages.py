@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 #: Processors of a rank that run the thread blocks of channels; the others run delays.
 _LANES = 64
 _DELAYS = 256 - _LANES
-#: What a message waits for: all slices, slice by slice, or the end of a send of its own rank.
+#: What a message waits for: all slices, slice by slice, or what its own thread block does before.
 _WHOLE, _STREAM, _OWN = range(3)
 
 
@@ -38,8 +38,8 @@ class Hop:
 
     Parameters
     ----------
-    busy_ns
-        Time of a thread block for each slice, whatever its size.
+    step_ns, busy_ns
+        Time of a thread block for each message and for each slice, whatever their sizes.
     rate
         Rate at which a thread block copies, in bytes on the link per nanosecond (GB/s).
     delay_ns
@@ -48,6 +48,7 @@ class Hop:
         Bytes on the link for each byte of data.
     """
 
+    step_ns: float = 0.0
     busy_ns: float = 0.0
     rate: float = float("inf")
     delay_ns: float = 0.0
@@ -129,7 +130,7 @@ class Messages:
         self._need(messages, on, _WHOLE)
 
     def after_own(self, messages: Any, on: Any) -> None:
-        """Let messages begin after others of the same sender have left it."""
+        """Let messages begin after the thread block of the same sender is done with others."""
         self._need(messages, on, _OWN)
 
     def _need(self, messages: Any, on: Any, kind: int) -> None:
@@ -174,9 +175,9 @@ class Messages:
         """
         columns = self.columns()
         source, to, size, network, slices, lane, _, _, repeats, blocks, scale, pieces = columns
-        busy, rate, delay, inflation = (
+        once, busy, rate, delay, inflation = (
             np.where(network, getattr(self._hops[1], name), getattr(self._hops[0], name))
-            for name in ("busy_ns", "rate", "delay_ns", "inflation")
+            for name in ("step_ns", "busy_ns", "rate", "delay_ns", "inflation")
         )
         wire = np.ceil(size * inflation * scale - 1e-9).astype(np.int64)
         count = np.minimum(slices, pieces).astype(np.int64)
@@ -193,7 +194,8 @@ class Messages:
             middle, between[of] * piece // part - between[of] * (piece - 1) // part, slice_bytes[of]
         )
         piece_bytes[rest] = between[of][rest]
-        work = busy[of] * repeats[of] * np.where(middle, (slices[of] - 2) / part, 1)
+        work = busy[of] * np.where(middle, (slices[of] - 2) / part, 1)
+        work = (work + np.where(piece == 0, once[of], 0.0)) * repeats[of]
         copy = piece_bytes / (rate * np.maximum(blocks, 1))[of]
         work = np.where(blocks[of] > 0, work + copy, 0.0)
         wait = np.where(middle, 0.0, delay[of])
@@ -240,7 +242,7 @@ class Messages:
             need(start[first[op[deep]] + at], arrived[first[on[deep]] + at - 1])
         short = (streams & (count[op] == 1)) | (how == _WHOLE)
         need(start[first[op[short]]], arrived[last[on[short]]])
-        need(start[first[op[how == _OWN]]], send[last[on[how == _OWN]]])
+        need(start[first[op[how == _OWN]]], start[last[on[how == _OWN]]])
         ops, others = np.concatenate(waiting), np.concatenate(awaited)
 
         groups, total = len(members), len(kind)

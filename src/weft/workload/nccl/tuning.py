@@ -10,7 +10,7 @@ other equally well (NVSwitch, or one PCIe switch). Times are in microseconds, ra
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil
 from typing import Literal
 
 from weft.core.errors import InputError, NotApplicable
@@ -72,6 +72,10 @@ MAX_CHANNELS = 64
 _STEPS = 8  # NCCL_STEPS, slots of a channel's buffer
 _LL128_BUFFER = 120 * 640 * _STEPS * 8
 _LL_BUFFER = 8 * 512 * _STEPS * 16
+#: Data that the threads of a block pass on at once: 8 bytes a thread of LL; of LL128 8 words of 8
+#: bytes a thread, 15 of 16 of them data (src/device/prims_ll.h, prims_ll128.h).
+_LL_SLICE = 512 * 8
+_LL128_SLICE = 640 * 8 * 8 * 15 // 16
 _NVLS_CHUNK = 128 * 1024
 #: Rate for which NCCL provides one channel of point-to-point messages (NCCL_P2P_PER_CHANNEL_NET_BW).
 P2P_CHANNEL = 14.0
@@ -178,8 +182,8 @@ class Choice:
         Distinct channels; further ones repeat them on the same paths.
     chunk_bytes
         Data of a channel in one step.
-    slices
-        Slices of a chunk.
+    slice_bytes
+        Data that a thread block passes on at once; 0 for half of what it has in a step.
     times_us
         NCCL's estimate for each algorithm and protocol that it could take.
     notes
@@ -192,7 +196,7 @@ class Choice:
     channels: int
     base: int
     chunk_bytes: int
-    slices: int = 1
+    slice_bytes: int
     times_us: dict[tuple[str, str], float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -290,7 +294,7 @@ class Tuner:
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         return 1000 * _BASE[name][PROTOCOLS.index(choice.protocol)]
 
-    def hops(self, choice: Choice) -> tuple[Hop, Hop]:
+    def hops(self, choice: Choice) -> tuple[Hop, ...]:
         """Return the costs of messages within and between machines."""
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         inside, between = self.hop_us(name, choice.protocol)
@@ -298,10 +302,20 @@ class Tuner:
         if name.startswith("nvls"):
             # The 25 us are those of a reduction in the switch and of a multicast together.
             near = wire / _NVLS_EFFICIENCY[self._index]
-            return Hop(0, inf, 500 * inside, near), Hop(0, inf, 1000 * between, wire)
-        busy = 0.0 if choice.algorithm == "p2p" else 1000 * min(inside, between)
-        rate = inf if choice.algorithm == "p2p" else self.block_rate(choice.protocol) * wire
-        return Hop(busy, rate, 1000 * inside - busy, wire), Hop(busy, rate, 1000 * between - busy, wire)
+            return (
+                Hop(delay_ns=500 * inside, inflation=near),
+                Hop(delay_ns=1000 * between, inflation=wire),
+            )
+        # With the protocol Simple, threads of a block wait for each other in each slice; flags among
+        # the data let those of the others wait only in each step.
+        steps, slices = (0.0, min(inside, between))[:: 1 if choice.protocol == "simple" else -1]
+        if choice.algorithm == "p2p":
+            return Hop(delay_ns=1000 * inside), Hop(delay_ns=1000 * between)
+        rate = self.block_rate(choice.protocol) * wire
+        return tuple(
+            Hop(1000 * steps, 1000 * slices, rate, 1000 * (hop - steps - slices), wire)
+            for hop in (inside, between)
+        )
 
     def block_rate(self, protocol: str) -> float:
         """Return the rate of a thread block.
@@ -417,7 +431,7 @@ class Tuner:
                 raise NotApplicable(
                     f"{collective} is point-to-point: no algorithm, and only the protocol simple"
                 )
-            return Choice(collective, "p2p", "simple", self._p2p_channels(), 1, P2P_CHUNK)
+            return Choice(collective, "p2p", "simple", self._p2p_channels(), 1, P2P_CHUNK, P2P_CHUNK)
         times = {
             (algorithm, protocol): time
             for algorithm in _BASE
@@ -443,10 +457,10 @@ class Tuner:
                 f"{algorithm} is what it takes with NCCL_PAT_ENABLE=0"
             )
         channels = self._used_channels(algorithm, protocol, size)
-        chunk, slices = self._chunk(collective, algorithm, protocol, size, channels)
+        chunk, at_once = self._chunk(collective, algorithm, protocol, size, channels)
         base = self.heads if algorithm.startswith("nvls") else self.base
         return Choice(
-            collective, algorithm, protocol, channels, min(base, channels), chunk, slices, times,
+            collective, algorithm, protocol, channels, min(base, channels), chunk, at_once, times,
             tuple(notes),
         )  # fmt: skip
 
@@ -466,10 +480,10 @@ class Tuner:
     def _chunk(
         self, collective: str, algorithm: str, protocol: str, size: int, channels: int
     ) -> tuple[int, int]:
-        """Return the data of a channel in one step, and the slices of these data."""
+        """Return the data of a channel in one step, and those that it passes on at once."""
         step = self.options.buffsize // _STEPS
         if protocol == "ll":
-            return _LL_BUFFER // _STEPS // 2, 1
+            return _LL_BUFFER // _STEPS // 2, _LL_SLICE
         if protocol == "ll128":
             chunk = _LL128_BUFFER // _STEPS * 15 // 16
             if algorithm == "tree":
@@ -478,7 +492,7 @@ class Tuner:
                 for times, least in ((64, 131072), (16, 32768)):
                     while size // (channels * chunk) < depth * times / each and chunk > least:
                         chunk //= 2
-            return chunk, 1
+            return chunk, _LL128_SLICE
         if algorithm.startswith("nvls"):
             chunk, parts = min(_NVLS_CHUNK, step), channels * self.heads
             limits = ((4, 65536), (1, 32768)) if algorithm == "nvls-tree" else (
@@ -486,10 +500,10 @@ class Tuner:
             for times, least in limits:
                 if size < times * parts * chunk and chunk > least:
                     chunk = least
-            return chunk, 1
+            return chunk, chunk
         if algorithm == "ring" and collective not in ("broadcast", "reduce"):
-            return 4 * step, 2
-        return step, 1
+            return 4 * step, 0
+        return step, step
 
     def _p2p_channels(self) -> int:
         """Return the channels of a peer (ncclTopoComputeP2pChannels)."""
