@@ -71,27 +71,29 @@ def add_collective(
         raise NotApplicable(f"{name} needs at least 2 ranks, not {groups.shape[1]}")
     if not 0 <= root < groups.shape[1]:
         raise InputError(f"{name}: there is no root {root} among {groups.shape[1]} ranks")
-    shapes = [Shape.of(places, row) for row in groups]
-    alike: dict[bytes, list[int]] = {}
-    for index, shape in enumerate(shapes):
-        alike.setdefault(shape.key, []).append(index)
+    alike: dict[bytes, tuple[Shape, list[int]]] = {}
+    for index, row in enumerate(groups):
+        shape = Shape.of(places, row)
+        alike.setdefault(np.stack([shape.machine, shape.processor]).tobytes(), (shape, []))[
+            1
+        ].append(index)
     choices = []
     with builder.reserved_tag(0) as tag:
-        for rows in alike.values():
-            tuner = Tuner(shapes[rows[0]], options or Options())
+        for shape, rows in alike.values():
+            tuner = Tuner(shape, options or Options())
             choice = tuner.choose(name, size_bytes)
             choices.append(choice)
             if not size_bytes:
                 continue
-            messages = Messages(groups.shape[1], *tuner.hops(choice))
+            messages = Messages(tuner.hops(choice))
             ALGORITHMS[name, choice.algorithm](messages, tuner, choice, size_bytes, root)
             if builder.num_ops + 12 * messages.count * len(rows) > MAX_OPS:
                 raise InputError(
                     f"{name} of {groups.shape[1]} ranks has {messages.count:,} messages, more "
                     "than fit in a workload"
                 )
-            busy = copy_ns(tuner, choice, size_bytes) if choice.algorithm == "p2p" else None
-            messages.lower(builder, groups[rows], tuner.base_ns(choice), tag, busy)
+            least_ns = copy_ns(tuner, choice, size_bytes)
+            messages.lower(builder, groups[rows], tuner.base_ns(choice), tag, least_ns)
     for note in dict.fromkeys(note for choice in choices for note in (choice.text, *choice.notes)):
         if note not in builder.notes:
             builder.notes.append(note)

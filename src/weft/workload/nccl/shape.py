@@ -25,10 +25,8 @@ class Shape:
     ----------
     machine
         int64 [members]: machine of each member, from 0 in the order of their first members.
-    processor
-        int64 [members]: processor of each member in its machine.
-    adapter
-        int64 [members]: adapter near each member.
+    processor, adapter
+        int64 [members]: processor of each member in its machine, and the adapter near it.
     adapter_rate, inside_rate
         Rate of an adapter, and of a member to the others of its machine, in GB/s.
     nvlink, reduces
@@ -53,28 +51,22 @@ class Shape:
             If two members are on one processor, which NCCL refuses.
         """
         machine, processor = places.machine[members], places.processor[members]
-        pairs = np.stack([machine, processor])
-        if np.unique(pairs, axis=1).shape[1] < len(members):
+        if np.unique([machine, processor], axis=1).shape[1] < len(members):
             raise InputError(
                 "several ranks are on one processor, which NCCL refuses; expected a placement of "
                 "one rank on each"
             )
         _, first, number = np.unique(machine, return_index=True, return_inverse=True)
-        order = np.argsort(np.argsort(first)).astype(np.int64)
+        machine = np.argsort(np.argsort(first))[number]
         model = places.model
         if model is None:
-            return cls(order[number], processor, 0 * machine, UNKNOWN_GBPS / 8, 0.0, False, False)
+            return cls(machine, processor, 0 * machine, UNKNOWN_GBPS / 8, 0.0, False, False)
         near = np.asarray(model.near, dtype=np.int64)[processor % model.processors]
         inside = model.scale_up_gbps or model.pcie_gbps
+        nvlink = bool(model.scale_up_gbps)
         return cls(
-            order[number], processor, near, model.adapter_gbps / 8, inside / 8,
-            bool(model.scale_up_gbps), model.reduces,
-        )  # fmt: skip
-
-    @property
-    def key(self) -> bytes:
-        """What distinguishes shapes that lead to different messages."""
-        return self.machine.tobytes() + self.processor.tobytes()
+            machine, processor, near, model.adapter_gbps / 8, inside / 8, nvlink, model.reduces
+        )
 
     @property
     def size(self) -> int:
@@ -84,19 +76,15 @@ class Shape:
     @cached_property
     def local(self) -> list[Ints]:
         """Members of each machine, in the order of processors."""
-        return [
-            np.flatnonzero(self.machine == machine)[
-                np.argsort(self.processor[self.machine == machine])
-            ]
-            for machine in range(self.machines)
-        ]
+        order = np.lexsort((self.processor, self.machine))
+        return np.split(order, np.cumsum(np.bincount(self.machine))[:-1])
 
-    @cached_property
+    @property
     def machines(self) -> int:
         """Number of machines."""
-        return int(self.machine.max()) + 1
+        return len(self.local)
 
-    @cached_property
+    @property
     def fewest(self) -> int:
         """Fewest members of a machine."""
         return min(map(len, self.local))
@@ -115,10 +103,8 @@ class Shape:
         local = self.local[machine]
         near = self.adapter[local]
         adapters = np.unique(near)
-        entry = int(np.flatnonzero(near == adapters[channel % len(adapters)])[0])
-        order = np.roll(local, -entry)
-        beside = np.flatnonzero(self.adapter[order] == self.adapter[order[0]])
-        at = int(beside[-1])
+        order = np.roll(local, -int(np.argmax(near == adapters[channel % len(adapters)])))
+        at = int(np.flatnonzero(self.adapter[order] == self.adapter[order[0]])[-1])
         return order if at == 0 else np.append(np.delete(order, at), order[at])
 
     def relay(self, source: int, adapter: int) -> int:

@@ -9,7 +9,7 @@ other equally well (NVSwitch, or one PCIe switch). Times are in microseconds, ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
@@ -27,6 +27,7 @@ Protocol = Literal["auto", "ll", "ll128", "simple"]
 Architecture = Literal["auto", "volta", "ampere", "hopper", "blackwell"]
 
 PROTOCOLS = ("ll", "ll128", "simple")
+_SIMPLE = 2
 _ARCHITECTURES = ("volta", "ampere", "hopper", "blackwell")
 #: Rate of one NVLink by architecture.
 _NVLINK = {"volta": 20.0, "ampere": 20.0, "hopper": 20.6, "blackwell": 40.1}
@@ -52,12 +53,11 @@ _NVLS_TREE_MAX = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.
 _NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
 _NVLS_CHANNELS = 16
 #: Correction of trees by protocol, for powers of two from 64 B.
-_TREE_CORRECTION = {
-    "ll": (1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1),
-    "ll128": (1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1),
-    "simple": (.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8,
-               .9, .9),
-}  # fmt: skip
+_TREE_CORRECTION = (
+    (1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1),
+    (1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1),
+    (.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9),
+)  # fmt: skip
 #: Candidate rates of a channel within a machine and between machines.
 _SPEEDS = {
     "old": ((40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3),
@@ -77,7 +77,11 @@ _LL_BUFFER = 8 * 512 * _STEPS * 16
 _LL_SLICE = 512 * 8
 _LL128_SLICE = 640 * 8 * 8 * 15 // 16
 _NVLS_CHUNK = 128 * 1024
-#: Rate for which NCCL provides one channel of point-to-point messages (NCCL_P2P_PER_CHANNEL_NET_BW).
+#: Chunks of NVLS in collectives with less data than so many chunks of all channels and heads.
+_NVLS_LIMITS = {
+    "nvls": ((64, 65536), (8, 32768), (2, 16384)), "nvls-tree": ((4, 65536), (1, 32768))
+}  # fmt: skip
+#: Rate for which NCCL provides a channel of sends and receives (NCCL_P2P_PER_CHANNEL_NET_BW).
 P2P_CHANNEL = 14.0
 P2P_CHUNK = 128 * 1024
 #: Peers that one channel serves at once (NCCL_MAX_DEV_WORK_P2P_PER_BATCH).
@@ -86,38 +90,9 @@ P2P_PER_BATCH = 8
 
 @dataclass(frozen=True)
 class Options:
-    """NCCL's variables and facts of machines that change a collective.
+    """NCCL's variables and facts of machines that change a collective (docs/nccl.md).
 
-    Parameters
-    ----------
-    algo, proto
-        Algorithm and protocol (NCCL_ALGO, NCCL_PROTO); ``auto`` takes those that NCCL's tuning
-        model chooses.
-    min_channels, max_channels
-        Bounds of the number of channels (NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS).
-    nthreads
-        Threads of a block (NCCL_NTHREADS), which decide when a small collective takes fewer
-        channels; 0 for NCCL's own.
-    buffsize
-        Bytes of a channel's buffer with the protocol Simple (NCCL_BUFFSIZE).
-    pxn_disable
-        Send through the adapter of the sender only, not through that of another processor that is
-        near the adapter (NCCL_PXN_DISABLE).
-    cross_nic
-        Whether a ring may leave a machine through another adapter than the one by which it enters:
-        0 no, 1 yes, 2 only if it cannot avoid it (NCCL_CROSS_NIC).
-    nvls_enable
-        Whether to reduce and multicast in the switches of a machine (NCCL_NVLS_ENABLE).
-    collnet_enable
-        Whether to reduce in switches between machines (NCCL_COLLNET_ENABLE); refused, since no
-        level has such switches.
-    net_overhead
-        Time that a message takes the thread that posts it (NCCL_NET_OVERHEAD); negative for
-        NCCL's own: 1 us, 2 us on AMD.
-    cpu
-        Maker of the processors of the machines.
-    architecture
-        Architecture of the GPUs; ``auto`` takes it from the rate of the scale-up network.
+    `net_overhead` is in nanoseconds; negative values, and 0 threads, stand for NCCL's own.
     """
 
     algo: Algorithm = "auto"
@@ -135,19 +110,11 @@ class Options:
     architecture: Architecture = "auto"
 
     def check(self) -> None:
-        """Refuse values that are invalid for every communicator.
-
-        Raises
-        ------
-        InputError
-            If a value is out of its range.
-        NotApplicable
-            If CollNet is enabled or its algorithm is asked for.
-        """
+        """Refuse values that are invalid for every communicator."""
         if not 1 <= self.min_channels <= self.max_channels <= MAX_CHANNELS:
             raise InputError(
-                f"{self.min_channels} to {self.max_channels} channels; expected at least 1, at "
-                f"most {MAX_CHANNELS}, and min_channels not above max_channels"
+                f"{self.min_channels} to {self.max_channels} channels; expected 1 to "
+                f"{MAX_CHANNELS}, and min_channels not above max_channels"
             )
         if self.nthreads and (self.nthreads % 32 or not 64 <= self.nthreads <= 640):
             raise InputError(f"nthreads is {self.nthreads}; expected a multiple of 32, 64 to 640")
@@ -161,52 +128,33 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """Channels that NCCL's search finds, and the rate of each."""
-
-    channels: int
-    rate: float
-
-
-@dataclass(frozen=True)
 class Choice:
     """Algorithm, protocol and channels of a collective.
 
-    Parameters
-    ----------
-    collective, algorithm, protocol
-        Names; point-to-point collectives have the algorithm ``p2p``.
-    channels
-        Number of channels; of a point-to-point collective, those of each peer.
-    base
-        Distinct channels; further ones repeat them on the same paths.
-    chunk_bytes
-        Data of a channel in one step.
-    slice_bytes
-        Data that a thread block passes on at once; 0 for half of what it has in a step.
-    times_us
-        NCCL's estimate for each algorithm and protocol that it could take.
-    notes
-        What was assumed.
+    Point-to-point collectives have the algorithm ``p2p``.
     """
 
     collective: str
     algorithm: str
     protocol: str
+    #: Number of channels; of a point-to-point collective, those of each peer.
     channels: int
+    #: Distinct channels; further ones repeat them on the same paths.
     base: int
+    #: Data of a channel in one step.
     chunk_bytes: int
+    #: Data that a thread block passes on at once; 0 for half of what it has in a step.
     slice_bytes: int
-    times_us: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: What was assumed.
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The choice in words."""
+        each = " a peer" if self.algorithm == "p2p" else ""
         return (
             f"{self.collective}: NCCL {VERSION}, {self.algorithm}, {self.protocol}, "
-            f"{self.channels} channel{'s' * (self.channels != 1)}"
-            f"{' a peer' * (self.algorithm == 'p2p')}"
+            f"{self.channels} channel{'s' * (self.channels != 1)}{each}"
         )
 
 
@@ -223,70 +171,57 @@ class Tuner:
 
     def __init__(self, shape: Shape, options: Options):
         options.check()
-        self.shape = shape
-        self.options = options
+        self.shape, self.options = shape, options
         name = options.architecture
         if name == "auto":
             old = 0 < shape.inside_rate <= 300
             name = "blackwell" if shape.inside_rate > 450 else "ampere" if old else "hopper"
-        self.architecture = name
-        self._index = _ARCHITECTURES.index(name)
-        self._inside, self._net = shape.inside_rate, shape.adapter_rate
+        self._arch, self._link_rate = _ARCHITECTURES.index(name), _NVLINK[name]
+        self._scale = min(shape.machines, 3) - 1
         self._link = "nvlink" if shape.nvlink else "pcie"
-        self._speeds = _SPEEDS.get(name, _SPEEDS["old"])
-        found = self._search()
-        #: Distinct channels, before repetition.
-        self.base = found.channels
-        self.graph = self._repeat(found)
-        channels = min(MAX_CHANNELS, 2 * self.graph.channels)
-        self.channels = max(min(channels, options.max_channels), options.min_channels)
+        self._speeds = _SPEEDS.get(name, _SPEEDS["old"])[shape.machines > 1]
+        #: Distinct channels, and those of NCCL's graph with the rate of each.
+        self.base, self._graph, self._rate = self._search()
+        channels = min(MAX_CHANNELS, 2 * self._graph, options.max_channels)
+        self.channels = max(channels, options.min_channels)
         self.heads = shape.rails if shape.machines > 1 else shape.fewest
 
-    def _search(self) -> Graph:
+    def _search(self) -> tuple[int, int, float]:
         """Return the most channels times rate that adapters and the scale-up network carry."""
-        shape, best = self.shape, Graph(0, 0.0)
-        for rate in self._speeds[shape.machines > 1]:
-            most = int(self._inside / rate + 1e-9) if shape.fewest > 1 else MAX_CHANNELS
+        shape, best = self.shape, (1, 0.0)
+        for rate in self._speeds:
+            most = MAX_CHANNELS // 2
+            if shape.fewest > 1:
+                most = min(most, int(shape.inside_rate / rate + 1e-9))
             if shape.machines > 1:
-                most = min(most, shape.rails * int(self._net / rate + 1e-9))
-            most = min(most, MAX_CHANNELS // 2)
-            if most * rate > best.channels * best.rate:
-                best = Graph(most, rate)
-        return best if best.channels else Graph(1, min(self._speeds[shape.machines > 1]))
+                most = min(most, shape.rails * int(shape.adapter_rate / rate + 1e-9))
+            if most * rate > best[0] * best[1]:
+                best = most, float(rate)
+        channels, rate = best
+        if rate < 25 or (self._arch >= 2 and rate < 50 and channels > 4):
+            return channels, channels, rate or float(min(self._speeds))
+        double = min(2 * channels, MAX_CHANNELS // 2)  # ncclTopoDupChannels
+        return channels, double, rate / ceil(double / channels)
 
-    def _repeat(self, found: Graph) -> Graph:
-        """Return a graph whose channels are doubled if each is fast (ncclTopoDupChannels)."""
-        if found.rate < 25 or (self._index >= 2 and found.rate < 50 and found.channels > 4):
-            return found
-        channels = min(2 * found.channels, MAX_CHANNELS // 2)
-        return Graph(channels, found.rate / ceil(channels / found.channels))
-
-    def _nvls(self) -> Graph | None:
-        """Return the graph of NVLS: a head sends and receives its part besides those of all."""
+    def _nvls_rate(self) -> float:
+        """Return the rate of each head: it sends and takes its part besides those of all."""
         shape = self.shape
-        able = self.options.nvls_enable and shape.reduces and _NVLS_EFFICIENCY[self._index]
+        able = self.options.nvls_enable and shape.reduces and _NVLS_EFFICIENCY[self._arch]
         if not able or shape.fewest <= 2 or self.heads < 2:
-            return None
-        limit = self._inside / (self.heads + 1)
-        if shape.machines > 1:
-            limit = min(limit, self._net)
-        rates = [rate for rate in self._speeds[shape.machines > 1] if rate <= limit]
-        return Graph(self.heads, rates[0]) if rates else None
+            return 0.0
+        limit = shape.inside_rate / (self.heads + 1)
+        limit = min(limit, shape.adapter_rate) if shape.machines > 1 else limit
+        return float(max((rate for rate in self._speeds if rate <= limit), default=0.0))
 
-    @property
-    def net_overhead_us(self) -> float:
-        """Time to post one message to an adapter."""
-        given = self.options.net_overhead
-        return given / 1000 if given >= 0 else 2.0 if self.options.cpu == "amd" else 1.0
-
-    def hop_us(self, algorithm: str, protocol: str) -> tuple[float, float]:
+    def _hop_us(self, algorithm: str, at: int) -> tuple[float, float]:
         """Return the latency of a hop within a machine, and of one between machines."""
-        at = PROTOCOLS.index(protocol)
         alone = self.shape.machines == self.shape.size
         inside = float(_HOP[self._link][algorithm][at])
         between = float(_HOP["net"]["tree" if alone else algorithm][at])
         if algorithm == "ring" and self.shape.machines > 1:
-            inside = max(inside, self.net_overhead_us * (3 if protocol == "simple" else 1))
+            given = self.options.net_overhead
+            post = given / 1000 if given >= 0 else 2.0 if self.options.cpu == "amd" else 1.0
+            inside = max(inside, post * (3 if at == _SIMPLE else 1))
         return inside, between
 
     def base_ns(self, choice: Choice) -> float:
@@ -294,120 +229,106 @@ class Tuner:
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         return 1000 * _BASE[name][PROTOCOLS.index(choice.protocol)]
 
-    def hops(self, choice: Choice) -> tuple[Hop, ...]:
+    def hops(self, choice: Choice) -> tuple[Hop, Hop]:
         """Return the costs of messages within and between machines."""
+        at = PROTOCOLS.index(choice.protocol)
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
-        inside, between = self.hop_us(name, choice.protocol)
-        wire = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}[choice.protocol]
-        if name.startswith("nvls"):
-            # The 25 us are those of a reduction in the switch and of a multicast together.
-            near = wire / _NVLS_EFFICIENCY[self._index]
-            return (
-                Hop(delay_ns=500 * inside, inflation=near),
-                Hop(delay_ns=1000 * between, inflation=wire),
-            )
-        # With the protocol Simple, threads of a block wait for each other in each slice; flags among
-        # the data let those of the others wait only in each step.
-        steps, slices = (0.0, min(inside, between))[:: 1 if choice.protocol == "simple" else -1]
+        inside, between = (1000 * us for us in self._hop_us(name, at))
         if choice.algorithm == "p2p":
-            return Hop(delay_ns=1000 * inside), Hop(delay_ns=1000 * between)
-        rate = self.block_rate(choice.protocol) * wire
-        return tuple(
-            Hop(1000 * steps, 1000 * slices, rate, 1000 * (hop - steps - slices), wire)
-            for hop in (inside, between)
-        )
+            return Hop(delay_ns=inside), Hop(delay_ns=between)
+        if name.startswith("nvls"):
+            # 25 us are those of a reduction in the switch and of a multicast together.
+            near = 1 / _NVLS_EFFICIENCY[self._arch]
+            return Hop(delay_ns=inside / 2, inflation=near), Hop(delay_ns=between)
+        # With the protocol Simple, the threads of a block wait for each other in each slice; flags
+        # among the data let those of the others wait only in each step.
+        busy = min(inside, between)
+        step, each = (0.0, busy) if at == _SIMPLE else (busy, 0.0)
+        wire = (2.0, 128 / 120, 1.0)[at]
+        rate = self._block_rate(at) * wire
+        return (
+            Hop(step, each, rate, inside - busy, wire), Hop(step, each, rate, between - busy, wire)
+        )  # fmt: skip
 
-    def block_rate(self, protocol: str) -> float:
+    def _block_rate(self, at: int) -> float:
         """Return the rate of a thread block.
 
         NCCL's tables limit the channels of its graph, each of which two thread blocks serve. There
         is no limit for rings with the protocol Simple; the fastest of trees is taken for them.
         """
-        if protocol == "ll":
-            machines = self.shape.machines
-            return self._ll_max(min(machines, 3) - 1) / self.channels
-        table = _TREE_MAX if protocol == "simple" else _RING_LL128_MAX
-        return max(table[self._index]) / 2
+        if at == 0:
+            return self._ll_max() / self.channels
+        return max((_TREE_MAX if at == _SIMPLE else _RING_LL128_MAX)[self._arch]) / 2
 
-    def _ll_max(self, scale: int) -> float:
+    def _ll_max(self) -> float:
         """Return the limit of all channels with the protocol LL."""
-        return _LL_MAX[(self.options.cpu == "amd") if scale else self._index][scale]
+        row = int(self.options.cpu == "amd") if self._scale else self._arch
+        return _LL_MAX[row][self._scale]
 
-    def _bandwidth(self, collective: str, algorithm: str, protocol: str) -> float:
+    def _bandwidth(self, collective: str, algorithm: str, at: int) -> float:
         """Return the data per time of an algorithm; 0 if it does not exist."""
-        shape, graph = self.shape, self.graph
-        n, machines = shape.size, shape.machines
-        scale = 0 if machines == 1 else 1 if machines == 2 else 2
-        arch = self._index
+        n, machines, scale = self.shape.size, self.shape.machines, self._scale
         steps = {"allreduce": 2 * (n - 1), "allgather": n - 1, "reduce-scatter": n - 1}
-        ratio = n / steps.get(collective, n)
-        if algorithm in ("nvls", "nvls-tree"):
-            found = self._nvls()
-            if not found or (algorithm == "nvls") != (machines == 1) or protocol != "simple":
+        ratio, reduces = n / steps.get(collective, n), collective == "allreduce"
+        rooted = collective in ("broadcast", "reduce")
+        if algorithm.startswith("nvls"):
+            exists = reduces if algorithm == "nvls-tree" else not rooted
+            rate = self._nvls_rate()
+            if not exists or (algorithm == "nvls") != (machines == 1) or at != _SIMPLE:
                 return 0.0
-            if algorithm == "nvls-tree" and collective != "allreduce":
-                return 0.0
-            inside = found.rate * _NVLS_EFFICIENCY[arch] * (found.channels - 1) / found.channels
-            each = n / machines
-            inside *= 2 if collective == "allreduce" else (each - 1) / each
-            between = found.rate * (2 if machines <= 2 and algorithm == "nvls-tree" else 1)
-            limit = _NVLS_TREE_MAX[arch][scale] if algorithm == "nvls-tree" else float("inf")
-            bus = found.channels * min(inside, between, limit)
-            return bus * ratio if collective == "allreduce" else bus
-        bus = graph.channels * graph.rate
-        ll_max = self._ll_max(scale)
+            inside = rate * _NVLS_EFFICIENCY[self._arch] * (self.heads - 1) / self.heads
+            inside *= 2 if reduces else 1 - machines / n
+            if algorithm == "nvls-tree":
+                inside = min(inside, _NVLS_TREE_MAX[self._arch][scale])
+            between = rate * (2 if machines == 2 else 1)
+            return self.heads * min(inside, between) * (ratio if reduces else 1)
+        bus = self._graph * self._rate
         if algorithm == "pat":
-            one_each = machines == n and protocol == "simple"
-            return 0.75 * bus if one_each and collective in ("allgather", "reduce-scatter") else 0.0
+            exists = machines == n and at == _SIMPLE and not reduces and not rooted
+            return 0.75 * bus * exists
         if algorithm == "tree":
-            if collective != "allreduce":
-                return 0.0
-            bus = min(bus * 0.92, graph.channels * _TREE_MAX[arch][scale])
-            if protocol == "ll":
-                bus = min(bus / 3.8, ll_max)
-            if protocol == "ll128":
+            bus = min(bus * 0.92, self._graph * _TREE_MAX[self._arch][scale]) * reduces
+            if at == 0:
+                bus = min(bus / 3.8, self._ll_max())
+            elif at == 1:
                 bus *= 7 / 9 if machines == 1 else 120 / 128
-                bus = min(bus, graph.channels * _TREE_LL128_MAX[arch][scale])
+                bus = min(bus, self._graph * _TREE_LL128_MAX[self._arch][scale])
             return bus / 2
-        if protocol == "ll":
-            bus = min(ll_max, bus / 2)
-        if protocol == "ll128":
-            bus = min(bus * 0.92, graph.channels * _RING_LL128_MAX[arch][scale])
+        if at == 0:
+            bus = min(self._ll_max(), bus / 2)
+        elif at == 1:
+            bus = min(bus * 0.92, self._graph * _RING_LL128_MAX[self._arch][scale])
         return bus * ratio
 
-    def _latency(self, collective: str, algorithm: str, protocol: str) -> float:
+    def _latency(self, collective: str, algorithm: str, at: int) -> float:
         n, machines = self.shape.size, self.shape.machines
-        inside, between = self.hop_us(algorithm, protocol)
-        latency = _BASE[algorithm][PROTOCOLS.index(protocol)]
-        levels = machines.bit_length() - 1
+        inside, between = self._hop_us(algorithm, at)
+        base, levels = _BASE[algorithm][at], machines.bit_length() - 1
+        if algorithm == "ring" and collective in ("broadcast", "reduce"):
+            row = _HOP["net" if machines > 1 else self._link]["tree" if at == _SIMPLE else "ring"]
+            return base + n * row[at]
         if algorithm == "ring":
-            if collective in ("broadcast", "reduce"):
-                slow = "tree" if protocol == "simple" else "ring"
-                lat = _HOP["net" if machines > 1 else self._link][slow]
-                return latency + n * lat[PROTOCOLS.index(protocol)]
             twice = 2 if collective == "allreduce" else 1
-            far = twice * (machines - 1)
-            return latency + (twice * (n - 1) - far) * inside + far * between
+            return base + twice * ((n - machines) * inside + (machines - 1) * between)
         if algorithm == "tree":
-            return latency + 2 * ((n // machines - 1) * inside + levels * between)
+            return base + 2 * ((n // machines - 1) * inside + levels * between)
         if algorithm == "pat":
-            return latency + levels * between / 3.5 + n * 2.8
-        return latency + inside + (2 * levels * between if algorithm == "nvls-tree" else 0)
+            return base + levels * between / 3.5 + n * 2.8
+        return base + inside + (2 * levels * between if algorithm == "nvls-tree" else 0)
 
     def time_us(self, collective: str, algorithm: str, protocol: str, size: int) -> float | None:
         """Return NCCL's estimate of the time of a collective; None if it cannot run so."""
-        bandwidth = self._bandwidth(collective, algorithm, protocol)
-        if protocol == "ll128" and self.shape.fewest > 1 and self._link != "nvlink":
+        at = PROTOCOLS.index(protocol)
+        bandwidth = self._bandwidth(collective, algorithm, at)
+        if bandwidth <= 0 or (at == 1 and self.shape.fewest > 1 and self._link == "pcie"):
             return None
-        if bandwidth <= 0:
-            return None
-        latency = self._latency(collective, algorithm, protocol)
+        latency = self._latency(collective, algorithm, at)
         power = max(size >> 6, 1).bit_length() - 1
         if algorithm == "tree" and power < 23:
-            bandwidth *= _TREE_CORRECTION[protocol][power]
-        plateau = size / (self.channels * self.shape.size) >= 64 and self.shape.machines > 1
-        if collective == "allreduce" and (algorithm, protocol) == ("ring", "simple") and plateau:
-            latency *= 1.4 if self._index else 1.9
+            bandwidth *= _TREE_CORRECTION[at][power]
+        plateau = size // (self.channels * self.shape.size) >= 64 and self.shape.machines > 1
+        if plateau and (collective, algorithm, at) == ("allreduce", "ring", _SIMPLE):
+            latency *= 1.4 if self._arch else 1.9
         return latency + size / (1000 * bandwidth)
 
     def choose(self, collective: str, size: int) -> Choice:
@@ -425,54 +346,47 @@ class Tuner:
         NotApplicable
             If the algorithm or protocol asked for does not exist here.
         """
-        notes: list[str] = []
+        algo, proto = self.options.algo, self.options.proto
         if collective in ("alltoall", "sendrecv"):
-            if self.options.algo != "auto" or self.options.proto not in ("auto", "simple"):
+            if algo != "auto" or proto not in ("auto", "simple"):
                 raise NotApplicable(
                     f"{collective} is point-to-point: no algorithm, and only the protocol simple"
                 )
-            return Choice(collective, "p2p", "simple", self._p2p_channels(), 1, P2P_CHUNK, P2P_CHUNK)
+            channels = self._p2p_channels()
+            return Choice(collective, "p2p", "simple", channels, 1, P2P_CHUNK, P2P_CHUNK)
         times = {
-            (algorithm, protocol): time
-            for algorithm in _BASE
-            for protocol in PROTOCOLS
-            if (time := self.time_us(collective, algorithm, protocol, size)) is not None
+            (a, p): time
+            for a in _BASE
+            for p in PROTOCOLS
+            if (time := self.time_us(collective, a, p, size)) is not None
         }
-        asked = {
-            key: time
-            for key, time in times.items()
-            if self.options.algo in ("auto", key[0]) and self.options.proto in ("auto", key[1])
-        }
-        known = {key: time for key, time in asked.items() if key[0] != "pat"}
+        asked = [key for key in times if algo in ("auto", key[0]) and proto in ("auto", key[1])]
+        known = [key for key in asked if key[0] != "pat"]
         if not known:
-            able = ", ".join(sorted({f"{a} with {p}" for a, p in times if a != "pat"}))
+            able = ", ".join(f"{a} with {p}" for a, p in times if a != "pat")
             raise NotApplicable(
-                f"NCCL {VERSION} has no {collective} with algo={self.options.algo} and "
-                f"proto={self.options.proto} on these machines; expected {able}"
+                f"NCCL {VERSION} has no {collective} with algo={algo} and proto={proto} on these "
+                f"machines; expected {able}"
             )
-        algorithm, protocol = min(known, key=lambda key: known[key])
-        if min(asked, key=lambda key: asked[key])[0] == "pat":
-            notes.append(
+        algorithm, protocol = min(known, key=lambda key: times[key])
+        notes: tuple[str, ...] = ()
+        if min(asked, key=lambda key: times[key])[0] == "pat":
+            notes = (
                 f"{collective} of {size:,} bytes: NCCL would take PAT, which is not modelled; "
-                f"{algorithm} is what it takes with NCCL_PAT_ENABLE=0"
+                f"{algorithm} is what it takes with NCCL_PAT_ENABLE=0",
             )
         channels = self._used_channels(algorithm, protocol, size)
         chunk, at_once = self._chunk(collective, algorithm, protocol, size, channels)
         base = self.heads if algorithm.startswith("nvls") else self.base
-        return Choice(
-            collective, algorithm, protocol, channels, min(base, channels), chunk, at_once, times,
-            tuple(notes),
-        )  # fmt: skip
+        base = min(base, channels)
+        return Choice(collective, algorithm, protocol, channels, base, chunk, at_once, notes)
 
     def _used_channels(self, algorithm: str, protocol: str, size: int) -> int:
         """Return the channels of a collective: fewer if each would have little to do."""
         if algorithm.startswith("nvls"):
-            most = max(_NVLS_CHANNELS, self.options.min_channels)
-            return min(most, self.options.max_channels)
-        threads = {"ll": 512, "ll128": 640, "simple": 512}[protocol]
-        if self.options.nthreads:
-            threads = min(threads, self.options.nthreads)
-        enough = {"ll": 8, "ll128": 8, "simple": 64}[protocol]
+            return min(max(_NVLS_CHANNELS, self.options.min_channels), self.options.max_channels)
+        threads, enough = {"ll": (512, 8), "ll128": (640, 8), "simple": (512, 64)}[protocol]
+        threads = min(threads, self.options.nthreads or threads)
         if (algorithm, protocol) == ("ring", "ll"):
             enough *= self.shape.size
         return max(1, min(self.channels, size // (threads * enough)))
@@ -485,21 +399,12 @@ class Tuner:
         if protocol == "ll":
             return _LL_BUFFER // _STEPS // 2, _LL_SLICE
         if protocol == "ll128":
-            chunk = _LL128_BUFFER // _STEPS * 15 // 16
-            if algorithm == "tree":
-                each = self.shape.size / self.shape.machines
-                depth = self.shape.machines.bit_length() + 0.1 * each
-                for times, least in ((64, 131072), (16, 32768)):
-                    while size // (channels * chunk) < depth * times / each and chunk > least:
-                        chunk //= 2
-            return chunk, _LL128_SLICE
+            return _LL128_BUFFER // _STEPS * 15 // 16, _LL128_SLICE
         if algorithm.startswith("nvls"):
             chunk, parts = min(_NVLS_CHUNK, step), channels * self.heads
-            limits = ((4, 65536), (1, 32768)) if algorithm == "nvls-tree" else (
-                (64, 65536), (8, 32768), (2, 16384))  # fmt: skip
-            for times, least in limits:
-                if size < times * parts * chunk and chunk > least:
-                    chunk = least
+            for times, least in _NVLS_LIMITS[algorithm]:
+                if size < times * parts * chunk:
+                    chunk = min(chunk, least)
             return chunk, chunk
         if algorithm == "ring" and collective not in ("broadcast", "reduce"):
             return 4 * step, 0
@@ -507,12 +412,11 @@ class Tuner:
 
     def _p2p_channels(self) -> int:
         """Return the channels of a peer (ncclTopoComputeP2pChannels)."""
-        shape = self.shape
-        most = _power_up(self.channels)
+        shape, most = self.shape, _power_up(self.channels)
         if shape.machines == 1:
-            links = int(self._inside / _NVLINK[self.architecture] + 1e-9)
-            return min(most, _power_up(2 * max(1, links)) if self._link == "nvlink" else 2)
-        each = _power_up(max(1, ceil(int(self._net) / P2P_CHANNEL)))
+            links = 2 * int(shape.inside_rate / self._link_rate + 1e-9) if shape.nvlink else 2
+            return min(most, _power_up(max(2, links)))
+        each = _power_up(max(1, ceil(int(shape.adapter_rate) / P2P_CHANNEL)))
         while each > 1 and each * ceil(shape.size / P2P_PER_BATCH) > most:
             each //= 2
         return min(each, most)
