@@ -31,7 +31,7 @@ def nccl(
     nthreads: int = 0,
     buffsize: Bytes = 4 * 2**20,
     pxn_disable: bool = False,
-    cross_nic: Literal[0, 1, 2] = 2,
+    cross_nic: int = 2,
     nvls_enable: bool = True,
     collnet_enable: bool = False,
     net_overhead: Nanoseconds | None = None,

@@ -213,8 +213,8 @@ def _tree(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -
     """All-reduce over a double binary tree of machines, with a chain in each machine.
 
     The first member of a chain sends to the parent; first children arrive at the second member,
-    second ones at the first (NCCL_TOPO_PATTERN_BALANCED_TREE). k chunks of time t rise and fall
-    over d levels of one child each in (k + 2 d - 1) t.
+    second ones at the first (NCCL_TOPO_PATTERN_BALANCED_TREE). With one tree, k chunks of time t
+    take (k + 1) t on 2 members and (2 k + 2) t on 3, of which one sends all data up and down.
     """
     shape = tuner.shape
     copies = _copies(choice, 2)
@@ -303,14 +303,9 @@ def _point_to_point(messages: Messages, tuner: Tuner, choice: Choice, size: int,
         )
         if some.any():
             onward = messages.add(
-                by[some],
-                to[some],
-                data[some],
-                network=True,
-                slices=slices[some],
-                blocks=0,
+                by[some], to[some], data[some], network=True, slices=slices[some], blocks=0,
                 part=part[some],
-            )
+            )  # fmt: skip
             messages.stream(onward, first[some])
         if len(started) >= at_once:
             messages.after_own(first, started[-at_once])

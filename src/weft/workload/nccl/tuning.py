@@ -102,7 +102,7 @@ class Options:
     nthreads: int = 0
     buffsize: int = 4 * 2**20
     pxn_disable: bool = False
-    cross_nic: Literal[0, 1, 2] = 2
+    cross_nic: int = 2
     nvls_enable: bool = True
     collnet_enable: bool = False
     net_overhead: float = -1.0
@@ -118,6 +118,8 @@ class Options:
             )
         if self.nthreads and (self.nthreads % 32 or not 64 <= self.nthreads <= 640):
             raise InputError(f"nthreads is {self.nthreads}; expected a multiple of 32, 64 to 640")
+        if self.cross_nic not in (0, 1, 2):
+            raise InputError(f"cross_nic is {self.cross_nic}; expected 0, 1 or 2")
         if self.buffsize < 8192:
             raise InputError(f"buffsize is {self.buffsize} bytes; expected at least 8192")
         if self.collnet_enable or self.algo.startswith("collnet"):
@@ -280,7 +282,7 @@ class Tuner:
             inside *= 2 if reduces else 1 - machines / n
             if algorithm == "nvls-tree":
                 inside = min(inside, _NVLS_TREE_MAX[self._arch][scale])
-            between = rate * (2 if machines == 2 else 1)
+            between = rate * (2 if machines == 2 else 1) if machines > 1 else inside
             return self.heads * min(inside, between) * (ratio if reduces else 1)
         bus = self._graph * self._rate
         if algorithm == "pat":
