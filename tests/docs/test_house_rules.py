@@ -91,6 +91,7 @@ REASONS = {
     "what_if_command": "options of a command",
     "io_and_compute": "options of an application",
     "moe": "options of an application",
+    "nccl": "options of an application",
     "open_loop": "options of an application",
     "train": "options of an application",
 }

@@ -13,7 +13,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.nccl.algorithms import ALGORITHMS, copy_ns
-from weft.workload.nccl.messages import Messages
+from weft.workload.nccl.messages import MessageGraph
 from weft.workload.nccl.shape import Shape
 from weft.workload.nccl.tuning import VERSION, Choice, Collective, Options, Tuner
 from weft.workload.places import Places
@@ -85,7 +85,7 @@ def add_collective(
             choices.append(choice)
             if not size_bytes:
                 continue
-            messages = Messages(tuner.hops(choice))
+            messages = MessageGraph(tuner.hops(choice))
             ALGORITHMS[name, choice.algorithm](messages, tuner, choice, size_bytes, root)
             if builder.num_ops + 12 * messages.count * len(rows) > MAX_OPS:
                 raise InputError(

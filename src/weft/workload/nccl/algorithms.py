@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
-from weft.workload.nccl.messages import LANES, Messages
+from weft.workload.nccl.messages import LANES, MessageGraph
 from weft.workload.nccl.shape import Shape
 from weft.workload.nccl.tuning import P2P_CHANNEL, P2P_CHUNK, P2P_PER_BATCH, Choice, Tuner
 
 Ints = NDArray[np.int64]
-Algorithm = Callable[[Messages, Tuner, Choice, int, int], None]
+Algorithm = Callable[[MessageGraph, Tuner, Choice, int, int], None]
 
 #: Largest number of passes over a ring that are lowered one by one. More are spread over these,
 #: which changes only how long the pipeline fills.
@@ -66,7 +66,7 @@ def _ring_order(tuner: Tuner, channel: int) -> tuple[Ints, Ints]:
     return order, relay
 
 
-def _ring(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _ring(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
     """All-reduce, all-gather or reduce-scatter around a ring for each channel.
 
     On n members, each step moves S/n bytes from each to the next: 2 (n - 1) steps for an
@@ -114,8 +114,8 @@ def _ring(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -
 
 
 def _hop(
-    messages: Messages, tuner: Tuner, choice: Choice, ends: list[int], size: int, before: Any, *,
-    part: int, lane: int, copies: int, combines: bool, scale: float = 1.0,
+    messages: MessageGraph, tuner: Tuner, choice: Choice, ends: list[int], size: int, before: Any,
+    *, part: int, lane: int, copies: int, combines: bool, scale: float = 1.0,
 ) -> int:  # fmt: skip
     """Add a message in chunks, perhaps by a relay, that passes on others; return its number."""
     slices = max(1, -(-size // (min(choice.chunk_bytes, choice.slice_bytes) * copies)))
@@ -133,7 +133,7 @@ def _hop(
     return number
 
 
-def _pipeline(messages: Messages, tuner: Tuner, choice: Choice, size: int, root: int) -> None:
+def _pipeline(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, root: int) -> None:
     """Broadcast or reduce along the rings, cut at the root.
 
     k chunks of time t take (k + n - 2) t on n members.
@@ -183,7 +183,7 @@ def double_tree(count: int, node: int, second: int) -> tuple[int, int]:
 
 
 def _rooted(
-    messages: Messages, tuner: Tuner, choice: Choice, parent: Ints, size: int, **options: Any
+    messages: MessageGraph, tuner: Tuner, choice: Choice, parent: Ints, size: int, **options: Any
 ) -> None:
     """Add an all-reduce over a rooted tree: up to the root, combining, and down again."""
     children: list[list[int]] = [[] for _ in parent]
@@ -209,7 +209,7 @@ def _rooted(
         )  # fmt: skip
 
 
-def _tree(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _tree(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
     """All-reduce over a double binary tree of machines, with a chain in each machine.
 
     The first member of a chain sends to the parent; first children arrive at the second member,
@@ -230,7 +230,7 @@ def _tree(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -
         _rooted(messages, tuner, choice, parent, share, part=each, copies=int(copies[each]))
 
 
-def _nvls(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _nvls(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
     """All-reduce with reduction in the switches of a machine, and trees of the heads between.
 
     Each head reduces its part of the data and multicasts the result. Every one of p processors
@@ -256,28 +256,12 @@ def _nvls(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -
         _rooted(messages, tuner, choice, parent, share, part=each, copies=copies, scale=scale)
 
 
-def _nvls_direct(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
-    """All-gather by multicast, or reduce-scatter by reduction, in the switches of one machine.
-
-    Every processor takes (all-gather) or sends (reduce-scatter) S bytes, its own part included.
-    """
-    n = tuner.shape.size
-    blocks = _cut(size, np.ones(n))
-    gathers = choice.collective == "allgather"
-    for source in range(n):
-        to = np.delete(np.arange(n), source)
-        part = np.full(n - 1, source) if gathers else to
-        slices = np.maximum(1, -(-blocks[part] // (choice.chunk_bytes * choice.channels)))
-        messages.add(
-            source, to, blocks[part], network=False, slices=slices, lane=to % LANES, part=part,
-            combines=not gathers, scale=n / (n - 1),
-        )  # fmt: skip
-
-
 # -- point-to-point --------------------------------------------------------------------------------
 
 
-def _point_to_point(messages: Messages, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _point_to_point(
+    messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int
+) -> None:
     """All-to-all, or a ring of neighbours by rank, as sends and receives of one group.
 
     Messages to another machine go through the adapter near the target, hence first to the member
@@ -331,7 +315,6 @@ def copy_ns(tuner: Tuner, choice: Choice, size: int) -> NDArray[np.float64]:
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {
     **{(name, "ring"): _ring for name in ("allreduce", "allgather", "reduce-scatter")},
     **{(name, "ring"): _pipeline for name in ("broadcast", "reduce")},
-    **{(name, "nvls"): _nvls_direct for name in ("allgather", "reduce-scatter")},
     **{(name, "p2p"): _point_to_point for name in ("alltoall", "sendrecv")},
     **{("allreduce", name): _nvls for name in ("nvls", "nvls-tree")},
     ("allreduce", "tree"): _tree,

@@ -1,4 +1,4 @@
-"""`Messages`: the messages of one collective, which follow each other in pipelines of slices.
+"""`MessageGraph`: the messages of one collective, which follow each other in pipelines of slices.
 
 A message is what one rank sends to another on one channel in one step. NCCL cuts it into slices,
 and a slice is passed on while the next one is under way. So a message is lowered to the sends of
@@ -44,13 +44,10 @@ class Hop:
     inflation: float = 1.0
 
 
-class Messages:
+class MessageGraph:
     """Messages between the members of a collective, numbered in the order in which they are added.
 
-    Parameters
-    ----------
-    hops
-        Costs of messages within a machine and between machines.
+    `hops`: costs of messages within a machine and between machines.
     """
 
     def __init__(self, hops: tuple[Hop, Hop]):
@@ -64,25 +61,13 @@ class Messages:
         lane: Any = 0, blocks: Any = 1, part: Any = 0, combines: Any = False, repeats: Any = 1,
         scale: Any = 1.0,
     ) -> Ints:  # fmt: skip
-        """Add messages and return their numbers, int64 [messages].
+        """Add messages of members to members, and return their numbers, int64 [messages].
 
-        Parameters
-        ----------
-        source, to
-            Members, by their index.
-        size_bytes
-            Bytes of data.
-        network
-            Whether a message leaves its machine.
-        slices, repeats
-            Slices of a message, and how many of NCCL's slices each of them stands for.
-        lane, blocks
-            First thread block of the sender, and how many share the message; 0 if none does.
-        part, combines
-            Number of the part of the data, and whether the receiver adds it to its own; only tests
-            use them.
-        scale
-            Bytes on the link for each byte, in addition to the inflation of the hop.
+        `network`: whether a message leaves its machine. `repeats`: how many of NCCL's slices a
+        slice stands for. `lane`, `blocks`: first thread block of the sender, and how many share
+        the message; 0 if a proxy sends it. `part`, `combines`: number of the part of the data,
+        and whether the receiver adds it to its own, which only tests use. `scale`: bytes on the
+        link for each byte, besides the inflation of the hop.
         """
         columns = np.broadcast_arrays(
             source, to, size_bytes, network, slices, lane, blocks, part, combines, repeats, scale
@@ -111,20 +96,11 @@ class Messages:
     def lower(
         self, builder: WorkloadBuilder, members: Ints, base_ns: float, tag: int, least_ns: Any
     ) -> None:
-        """Add the operations of all messages to the programs of several groups of ranks.
+        """Add the operations of all messages to the programs of groups of ranks [groups, size].
 
-        Parameters
-        ----------
-        builder
-            Builder of the workload.
-        members
-            int64 [groups, size]: ranks of each group.
-        base_ns
-            Time at each rank before its first message.
-        tag
-            Tag of all messages; those of a pair of ranks match in order.
-        least_ns
-            float64 [size]: shortest time of the collective at each member, beside its messages.
+        `base_ns`: time at each rank before its first message. `tag`: tag of all messages; those of
+        a pair of ranks match in order. `least_ns` [size]: shortest time of the collective at each
+        member, beside its messages.
         """
         source, to, size, network, slices, lane, blocks, _, _, repeats, scale = self.columns()
         step, busy, rate, delay, inflation = (

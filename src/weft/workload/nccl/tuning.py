@@ -161,15 +161,7 @@ class Choice:
 
 
 class Tuner:
-    """NCCL's view of a communicator: its channels, and times of its algorithms.
-
-    Parameters
-    ----------
-    shape
-        Members by machine.
-    options
-        NCCL's variables.
-    """
+    """NCCL's view of a communicator: its channels, and times of its algorithms."""
 
     def __init__(self, shape: Shape, options: Options):
         options.check()
@@ -272,22 +264,19 @@ class Tuner:
         n, machines, scale = self.shape.size, self.shape.machines, self._scale
         steps = {"allreduce": 2 * (n - 1), "allgather": n - 1, "reduce-scatter": n - 1}
         ratio, reduces = n / steps.get(collective, n), collective == "allreduce"
-        rooted = collective in ("broadcast", "reduce")
         if algorithm.startswith("nvls"):
-            exists = reduces if algorithm == "nvls-tree" else not rooted
             rate = self._nvls_rate()
-            if not exists or (algorithm == "nvls") != (machines == 1) or at != _SIMPLE:
+            if not reduces or (algorithm == "nvls") != (machines == 1) or at != _SIMPLE:
                 return 0.0
-            inside = rate * _NVLS_EFFICIENCY[self._arch] * (self.heads - 1) / self.heads
-            inside *= 2 if reduces else 1 - machines / n
+            inside = 2 * rate * _NVLS_EFFICIENCY[self._arch] * (1 - 1 / self.heads)
             if algorithm == "nvls-tree":
                 inside = min(inside, _NVLS_TREE_MAX[self._arch][scale])
             between = rate * (2 if machines == 2 else 1) if machines > 1 else inside
-            return self.heads * min(inside, between) * (ratio if reduces else 1)
+            return self.heads * min(inside, between) * ratio
         bus = self._graph * self._rate
         if algorithm == "pat":
-            exists = machines == n and at == _SIMPLE and not reduces and not rooted
-            return 0.75 * bus * exists
+            exists = collective in ("allgather", "reduce-scatter") and machines == n
+            return 0.75 * bus * (exists and at == _SIMPLE)
         if algorithm == "tree":
             bus = min(bus * 0.92, self._graph * _TREE_MAX[self._arch][scale]) * reduces
             if at == 0:
@@ -336,17 +325,7 @@ class Tuner:
     def choose(self, collective: str, size: int) -> Choice:
         """Return the algorithm, protocol and channels of a collective.
 
-        Parameters
-        ----------
-        collective
-            Name, one of `Collective`.
-        size
-            Bytes as NCCL counts them: the larger of what a rank gives and takes.
-
-        Raises
-        ------
-        NotApplicable
-            If the algorithm or protocol asked for does not exist here.
+        `size`: bytes as NCCL counts them, the larger of what a rank gives and takes.
         """
         algo, proto = self.options.algo, self.options.proto
         if collective in ("alltoall", "sendrecv"):
