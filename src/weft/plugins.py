@@ -23,12 +23,15 @@ from weft.study.experiment.spec import Part as StudyKeys
 from weft.study.runs.task import RunResult
 from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
+from weft.workload.collectives.libraries import Call, Choice, library
 from weft.workload.formats import workload_reader, workload_writer
 from weft.workload.patterns.pattern_registry import Pairs, pattern
 from weft.workload.placement import PlacementRequest, placement
 
 __all__ = [
     "Bytes",
+    "Call",
+    "Choice",
     "ClosedForm",
     "Column",
     "Entry",
@@ -55,6 +58,7 @@ __all__ = [
     "counter_reader",
     "engine",
     "flit_policy",
+    "library",
     "measurement_reader",
     "part_njit",
     "pattern",

@@ -30,6 +30,7 @@ from weft.sim.packet.policies import policy
 from weft.workload import pattern
 from weft.workload.apps import application
 from weft.workload.collectives import collective
+from weft.workload.collectives.libraries import library
 from weft.workload.formats import workload_reader, workload_writer
 from weft.workload.placement import placement
 
@@ -38,6 +39,7 @@ KINDS: dict[str, Registry] = {
     "topologies": topology,
     "patterns": pattern,
     "collectives": collective,
+    "libraries": library,
     "applications": application,
     "placements": placement,
     "policies": policy,

@@ -81,7 +81,7 @@ def load_workload(
         return application_workload(text, num_ranks, places=places, **options)
     _refuse_options(text, options)
     if kind is collective:
-        return collective_workload(text, num_ranks)
+        return collective_workload(text, num_ranks, places=places)
     return pattern_workload(num_ranks, text, PATTERN_BYTES)
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
-from weft.workload.collectives import bcast, reduce
+from weft.core.errors import InputError
+from weft.core.registry import wrong_name
+from weft.core.units import Bytes
 from weft.workload.collectives.allgather import ring_steps
+from weft.workload.collectives.bcast import WHOLE, binomial_steps, linear_steps
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
-from weft.workload.collectives.collective_registry import BUFFER, Group, algorithm
+from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, algorithm
+from weft.workload.collectives.machines import machines_of
+from weft.workload.collectives.reduce import halving_steps, parts_of, whole_steps
 from weft.workload.collectives.reduce_scatter import ring_reduce_steps
+from weft.workload.collectives.trees import segments
 
 
 def _fold(group: Group, fold: Fold, parts: int) -> None:
@@ -52,7 +60,7 @@ def rabenseifner(group: Group) -> None:
     fold = Fold(group.n)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))
     _fold(group, fold, fold.count)
-    part = reduce.halving_steps(group, fold, blocks)
+    part = halving_steps(group, fold, blocks)
     count = 1
     for step in reversed(list(powers(fold.count))):
         other = fold.numbers ^ step
@@ -60,7 +68,7 @@ def rabenseifner(group: Group) -> None:
         group.exchange(
             fold.place, peer, blocks.run(part, part + count),
             peer, blocks.run(part[other], part[other] + count),
-            reduce.parts_of(group, fold, part, count),
+            parts_of(group, fold, part, count),
         )  # fmt: skip
         part = np.minimum(part, part[other])
         count *= 2
@@ -75,9 +83,74 @@ def ring(group: Group) -> None:
     ring_steps(group, blocks)
 
 
-@algorithm("allreduce", "reduce-bcast", source="binomial reduce and broadcast")
-def reduce_bcast(group: Group) -> None:
-    """Binomial reduce, then binomial broadcast; 2 ceil(log2 n) rounds of the whole buffer."""
+@algorithm("allreduce", "segmented-ring", source="Open MPI")
+def segmented_ring(group: Group, *, segment: Bytes = 2**20) -> None:
+    """Reduce-scatter around a ring, one segment of each block after the other, then allgather.
+
+    Parameters
+    ----------
+    segment
+        Bytes of a segment at most; 0 for whole blocks.
+    """
+    sizes = evenly(group.sizes, group.n)
+    count = len(segments(int(sizes[0]), segment))
+    cuts = np.stack([evenly(int(size), count) for size in sizes])
+    group.cut(cuts.ravel())
+    group.expect(group.n * (group.n - 1) * (count + 1))
+    for at in range(count):
+        ring_reduce_steps(group, Blocks(cuts[:, at]), lambda block, at=at: (block * count + at,))  # type: ignore[misc]
+    ring_steps(group, Blocks(sizes), lambda block: range(block * count, (block + 1) * count))
+
+
+@algorithm("allreduce", "reduce-bcast", source="Open MPI's nonoverlapping")
+def reduce_bcast(group: Group, *, reduce: str = "binomial", bcast: str = "binomial") -> None:
+    """Reduce of the whole buffer to rank 0, then broadcast.
+
+    Parameters
+    ----------
+    reduce
+        Algorithm of the reduction, of those that combine whole buffers.
+    bcast
+        Algorithm of the broadcast, of those that send whole buffers.
+    """
+    if bcast not in WHOLE:
+        known = list(WHOLE)
+        raise InputError(wrong_name("bcast of whole buffers has no algorithm", bcast, known))
     group.cut(np.array([group.sizes]))
-    reduce.binomial_steps(group)
-    bcast.binomial_steps(group)
+    whole_steps(reduce, group, group.sizes)
+    WHOLE[bcast](group)
+
+
+@algorithm("allreduce", "two-level", source="MVAPICH2")
+def two_level(
+    group: Group,
+    *,
+    between: Literal["recursive-doubling", "rabenseifner"] = "recursive-doubling",
+    within: Literal["linear", "binomial"] = "linear",
+) -> None:
+    """Reduce to one leader within each machine, allreduce of leaders, broadcast within machines.
+
+    Parameters
+    ----------
+    between
+        Algorithm among leaders.
+    within
+        linear: the leader reads the memory of all ranks of its machine, and they read its result;
+        binomial: messages along a tree.
+    """
+    if between not in ("recursive-doubling", "rabenseifner") or within not in (
+        "linear",
+        "binomial",
+    ):
+        raise InputError(f"two-level: there is no {between} between and {within} within machines")
+    machines = machines_of(group)
+    leaders, doubles = group.part(machines.leaders), between == "recursive-doubling"
+    parts = 1 if doubles else 1 << (leaders.n.bit_length() - 1)
+    everything: Carries = lambda _: range(parts)  # noqa: E731
+    group.cut(evenly(group.sizes, parts))
+    for local in machines.groups:
+        whole_steps(within, local, group.sizes, everything)
+    if leaders.n > 1:
+        (recursive_doubling if doubles else rabenseifner)(leaders)
+    for local in machines.groups:
+        (binomial_steps if within == "binomial" else linear_steps)(local, everything)

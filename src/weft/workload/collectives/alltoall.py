@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.errors import InputError
-from weft.workload.collectives.blocks import is_power_of_two, powers
+from weft.workload.collectives.blocks import Fold, Ints, is_power_of_two, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
@@ -19,14 +19,19 @@ def _flipped(n: int, step: int) -> Carries:
 
 @algorithm("alltoall", "pairwise", source="Thakur et al. 2005, 3.6; MPICH", first=True)
 @algorithm("alltoallv", "pairwise", source="as alltoall", first=True)
-def pairwise(group: Group) -> None:
+def pairwise(group: Group, *, shift: bool = False) -> None:
     """In round k rank r exchanges one block with rank r XOR k; n - 1 rounds.
 
     If n is not a power of two, rank r sends to rank r + k and receives from rank r - k instead.
+
+    Parameters
+    ----------
+    shift
+        Whether this holds for powers of two, too, as in Open MPI.
     """
     n, ranks, sizes = group.n, group.ranks, group.sizes
     group.expect(n * (n - 1))
-    flips = is_power_of_two(n)
+    flips = is_power_of_two(n) and not shift
     for step in range(1, n):
         to = ranks ^ step if flips else (ranks + step) % n
         source = to if flips else (ranks - step) % n
@@ -79,6 +84,74 @@ def bruck(group: Group) -> None:
             ranks, (ranks + step) % n, size, (ranks - step) % n, size,
             _in_transit(n, step, distances.tolist()),
         )  # fmt: skip
+
+
+@algorithm("alltoall", "linear-sync", source="Open MPI")
+def linear_sync(group: Group, *, window: int = 0) -> None:
+    """Non-blocking receives and sends, of which `window` each are under way; n - 1 rounds at most.
+
+    Parameters
+    ----------
+    window
+        Number of receives and of sends under way (coll_tuned_alltoall_algorithm_max_requests);
+        0 for all. The next one begins when the oldest has ended; in Open MPI, when any has.
+    """
+    if window < 0:
+        raise InputError(f"window is {window}; expected 0 or more")
+    n, ranks, size = group.n, group.ranks, int(group.sizes[0, 0])
+    group.expect(n * (n - 1))
+    under_way: list[Ints] = []
+    wide = min(window or n - 1, n - 1)
+    for step in [*range(1, n), *[0] * wide]:
+        if len(under_way) == 2 * wide or not step:
+            group.wait(ranks, under_way[:2])
+            del under_way[:2]
+        if step:
+            under_way.append(group.begin_receive(ranks, (ranks + step) % n, size))
+            under_way.append(group.begin_send(ranks, (ranks - step) % n, size, _shifted(n, -step)))
+
+
+@algorithm("alltoall", "in-place", source="MPICH; MVAPICH2")
+def in_place(group: Group) -> None:
+    """Each rank exchanges one block with all others, in ascending order; up to 2n - 3 rounds."""
+    n, ranks, size = group.n, group.ranks, int(group.sizes[0, 0])
+    group.expect(n * (n - 1))
+    for peer in range(n):
+        others = np.delete(ranks, peer)
+        to = np.full_like(others, peer)
+        group.exchange(others, to, size, to, size, lambda rank, peer=peer: (rank * n + peer,))  # type: ignore[misc]
+
+
+@algorithm("alltoall", "recursive-doubling", source="MVAPICH2; MPICH before Thakur et al. 2005")
+def recursive_doubling(group: Group) -> None:
+    """Pairs at distances 1, 2, 4 exchange all buffers that they hold; log2 n rounds.
+
+    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
+    data through a neighbour, in 2 more rounds.
+    """
+    n, fold, size = group.n, Fold(group.n), int(group.sizes[0, 0])
+    group.message(fold.idle, fold.helper, n * size, lambda rank: range(rank * n, (rank + 1) * n))
+    for step in powers(fold.count):
+        other = fold.numbers ^ step
+        peer, mine, theirs = fold.place[other], fold.numbers & -step, other & -step
+        held, coming = (fold.first(at + step) - fold.first(at) for at in (mine, theirs))
+        group.exchange(
+            fold.place, peer, held * n * size, peer, coming * n * size, _buffers(fold, step, n)
+        )
+    group.message(
+        fold.helper, fold.idle, (n - 1) * size,
+        lambda rank: (start * n + rank - 1 for start in range(n) if start != rank - 1),
+    )  # fmt: skip
+
+
+def _buffers(fold: Fold, step: int, n: int) -> Carries:
+    """Return all blocks of the ranks of the run of `step` participants of the sender."""
+
+    def carries(rank: int) -> range:
+        mine = int(fold.number(np.int64(rank))) & -step
+        return range(int(fold.first(mine)) * n, int(fold.first(mine + step)) * n)
+
+    return carries
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:

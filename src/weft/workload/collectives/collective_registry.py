@@ -166,6 +166,8 @@ class Group:
         Time to combine one received byte with the rank's own.
     trace
         Record to fill with the blocks of each message; None for no record.
+    machine
+        int64 [n]: the machine of each rank; None if each has one of its own.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class Group:
         tag: int = 0,
         reduce_ns_per_byte: float = 0.0,
         trace: BlockRecord | None = None,
+        machine: Ints | None = None,
     ):
         self.n = members.shape[1]
         self.root = root
@@ -192,6 +195,21 @@ class Group:
         self._tag = tag
         self._reduce_ns_per_byte = reduce_ns_per_byte
         self._trace = trace
+        self.machine = self.ranks if machine is None else machine
+        #: Number of parts into which the buffer was cut.
+        self.parts = 1
+
+    def part(self, ranks: Ints, root: int = 0) -> Group:
+        """Return some ranks [n] as a group, or several groups [groups, n] of equal size.
+
+        `root`: index of the root in `ranks`.
+        """
+        some = np.atleast_2d(ranks)
+        return Group(
+            self._builder, self._members[:, some].reshape(-1, some.shape[1]), self.sizes,
+            root=root, uneven=self.uneven, comm=self._comm, tag=self._tag,
+            reduce_ns_per_byte=self._reduce_ns_per_byte, trace=self._trace,
+        )  # fmt: skip
 
     def from_root(self, relative: Any) -> Any:
         """Return the rank that is `relative` ranks after the root."""
@@ -203,6 +221,7 @@ class Group:
 
     def cut(self, sizes: Ints) -> Ints:
         """Record the sizes of the parts of the buffer, and return them."""
+        self.parts = len(sizes)
         if self._trace is not None:
             self._trace.cuts = sizes
         return sizes

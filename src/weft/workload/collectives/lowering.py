@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -14,7 +14,6 @@ from weft.core.errors import InputError
 from weft.core.registry import Entry, convert, did_you_mean, wrong_name
 from weft.core.units import MAX_BYTES, Bytes, Nanoseconds
 from weft.workload.builder import WorkloadBuilder
-from weft.workload.collectives.blocks import is_power_of_two
 from weft.workload.collectives.collective_registry import (
     COLLECTIVES,
     BlockRecord,
@@ -24,74 +23,11 @@ from weft.workload.collectives.collective_registry import (
     check_members,
     collective,
 )
+from weft.workload.collectives.libraries import Call, Choice, choose
+from weft.workload.collectives.libraries import library as libraries
+from weft.workload.places import Places
 from weft.workload.program_order import MAX_OPS
 from weft.workload.workload import Workload
-
-BCAST_MIN_PROCS = 8  # MPIR_CVAR_BCAST_MIN_PROCS
-BCAST_SHORT_BYTES = 12288  # MPIR_CVAR_BCAST_SHORT_MSG_SIZE
-BCAST_LONG_BYTES = 524288  # MPIR_CVAR_BCAST_LONG_MSG_SIZE
-REDUCE_SHORT_BYTES = 2048  # MPIR_CVAR_REDUCE_SHORT_MSG_SIZE
-ALLREDUCE_SHORT_BYTES = 2048  # MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE
-ALLGATHER_SHORT_BYTES = 81920  # MPIR_CVAR_ALLGATHER(V)_SHORT_MSG_SIZE, of all blocks
-ALLGATHER_LONG_BYTES = 524288  # MPIR_CVAR_ALLGATHER(V)_LONG_MSG_SIZE, of all blocks
-REDUCE_SCATTER_LONG_BYTES = 524288  # MPIR_CVAR_REDSCAT_COMMUTATIVE_LONG_MSG_SIZE, of all blocks
-ALLTOALL_MIN_PROCS = 8
-ALLTOALL_SHORT_BYTES = 256  # MPIR_CVAR_ALLTOALL_SHORT_MSG_SIZE
-ALLTOALL_MEDIUM_BYTES = 32768  # MPIR_CVAR_ALLTOALL_MEDIUM_MSG_SIZE
-
-
-def _bcast(size: int, n: int) -> str:
-    if size < BCAST_SHORT_BYTES or n < BCAST_MIN_PROCS:
-        return "binomial"
-    if size < BCAST_LONG_BYTES and is_power_of_two(n):
-        return "scatter-doubling"
-    return "scatter-ring"
-
-
-def _reduce(short: int, small: str) -> Callable[[Any, int], str]:
-    def choose(size: int, n: int) -> str:
-        # Rabenseifner's algorithm divides the buffer into this many parts, none of them empty.
-        parts = 1 << (n.bit_length() - 1)
-        return "rabenseifner" if size > short and size >= parts else small
-
-    return choose
-
-
-def _allgather(size: ArrayLike, n: int) -> str:
-    total = int(np.broadcast_to(size, n).sum())
-    if total < ALLGATHER_LONG_BYTES and is_power_of_two(n):
-        return "recursive-doubling"
-    return "bruck" if total < ALLGATHER_SHORT_BYTES else "ring"
-
-
-def _reduce_scatter(size: ArrayLike, n: int) -> str:
-    total = int(np.broadcast_to(size, n).sum())
-    return "recursive-halving" if total < REDUCE_SCATTER_LONG_BYTES else "pairwise"
-
-
-def _alltoall(size: int, n: int) -> str:
-    if size <= ALLTOALL_SHORT_BYTES and n >= ALLTOALL_MIN_PROCS:
-        return "bruck"
-    return "linear" if size <= ALLTOALL_MEDIUM_BYTES else "pairwise"
-
-
-RULES: dict[str, Callable[[Any, int], str]] = {
-    "barrier": lambda _size, _n: "dissemination",
-    "bcast": _bcast,
-    "reduce": _reduce(REDUCE_SHORT_BYTES, "binomial"),
-    "allreduce": _reduce(ALLREDUCE_SHORT_BYTES, "recursive-doubling"),
-    "scan": lambda _size, _n: "recursive-doubling",
-    "exscan": lambda _size, _n: "recursive-doubling",
-    "allgather": _allgather,
-    "allgatherv": _allgather,
-    "gather": lambda _size, _n: "binomial",
-    "gatherv": lambda _size, _n: "linear",
-    "scatter": lambda _size, _n: "binomial",
-    "scatterv": lambda _size, _n: "linear",
-    "reduce-scatter": _reduce_scatter,
-    "alltoall": _alltoall,
-    "alltoallv": lambda _size, _n: "linear",
-}
 
 
 def collective_on(
@@ -101,6 +37,8 @@ def collective_on(
     size_bytes: ArrayLike = 0,
     *,
     algorithm: str | None = None,
+    library: str = "mpich",
+    places: Places | None = None,
     root: int = 0,
     comm: int = 0,
     reduce_ns_per_byte: float = 0.0,
@@ -133,8 +71,14 @@ def collective_on(
         block for one other rank; alltoallv: [n, n], with the sender first. barrier: 0. In place of
         an array, one number gives equal sizes.
     algorithm
-        Name of the algorithm; if left out, the one that MPICH selects for the size and the number
-        of ranks (`default_algorithm`).
+        Name of the algorithm; if left out, the one that the library selects for the size and the
+        number of ranks (`default_algorithm`).
+    library
+        Library whose rules select the algorithm and its options: mpich, openmpi-5 or mvapich2.
+        Options that are given replace those that the library selects.
+    places
+        Machines of the workload's ranks, for algorithms with a step within machines; by default,
+        each rank has a machine of its own. All groups must be on machines in the same way.
     root
         Index of the root in `members`.
     comm
@@ -171,29 +115,57 @@ def collective_on(
         raise InputError(f"{kind.name}: combining a byte cannot take {reduce_ns_per_byte} ns")
     if reduce_ns_per_byte and not kind.combines:
         raise InputError(f"{kind.name} has no reduction, and so no reduce_ns_per_byte")
-    chosen = RULES[kind.name](size_bytes, n) if algorithm is None else algorithm
+    machine = _machines(kind, ranks, places)
+    if algorithm is None:
+        choice = _choice(library, kind, size_bytes, machine)
+        chosen, options = choice.algorithm, {**choice.options, **options}
+    else:
+        chosen = algorithm
     entry = _entry(kind, chosen)
     bound = collective.bind(entry, options)
     with builder.reserved_tag(comm) as tag:
         group = Group(
             builder, ranks, sizes, root=int(root), uneven=kind.uneven, comm=comm, tag=tag,
-            reduce_ns_per_byte=reduce_ns_per_byte, trace=trace,
+            reduce_ns_per_byte=reduce_ns_per_byte, trace=trace, machine=machine,
         )  # fmt: skip
         if n > 1 and (kind.sizes is Sizes.NONE or np.any(size_bytes)):
             entry.function(group, **bound)
     return chosen
 
 
-def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
-    """Return the algorithm that MPICH uses for a size and a number of ranks.
+def default_algorithm(
+    name: str,
+    size_bytes: ArrayLike,
+    num_ranks: int,
+    *,
+    library: str = "mpich",
+    per_machine: int = 1,
+) -> str:
+    """Return the algorithm that a library uses for a size and a number of ranks.
 
-    `name`, `size_bytes`: as for `collective_on`.
+    `name`, `size_bytes`, `library`: as for `collective_on`. `per_machine`: number of ranks on each
+    machine.
     """
     kind = _kind(name)
     if num_ranks < 1:
         raise InputError(f"{kind.name}: there cannot be {num_ranks} ranks")
     _sizes(kind, size_bytes, num_ranks)
-    return RULES[kind.name](size_bytes, num_ranks)
+    return choose(library, Call(kind.name, size_bytes, num_ranks, per_machine)).algorithm
+
+
+def _choice(library: str, kind: Collective, size_bytes: ArrayLike, machine: Any) -> Choice:
+    per_machine = int(np.bincount(machine).max())
+    return choose(library, Call(kind.name, size_bytes, len(machine), per_machine))
+
+
+def _machines(kind: Collective, ranks: Any, places: Places | None) -> Any:
+    """Return the machine of each rank of a group, numbered from 0, int64 [n]."""
+    if places is None:
+        return np.arange(ranks.shape[1])
+    rows = [np.unique(row, return_inverse=True)[1] for row in places.machine[ranks]]
+    if any(not np.array_equal(row, rows[0]) for row in rows):
+        raise InputError(f"{kind.name}: groups in one call must be on machines in the same way")
+    return rows[0]
 
 
 def chosen_algorithms(names: Iterable[str]) -> dict[str, str]:
@@ -216,6 +188,7 @@ class _Repeated:
 
     size: Bytes | None = None
     algorithm: str | None = None
+    library: str | None = None
     count: int = 1
     root: int = 0
     compute: Nanoseconds = 0.0
@@ -227,20 +200,23 @@ class _Repeated:
 _OPTIONS = get_type_hints(_Repeated, include_extras=True)
 
 
-def collective_workload(spec: str, num_ranks: int) -> Workload:
+def collective_workload(spec: str, num_ranks: int, *, places: Places | None = None) -> Workload:
     """Return a workload of one or more repetitions of a collective of all ranks.
 
     Parameters
     ----------
     spec
         ``allreduce:size=1MiB,algorithm=ring,count=10``. Options, with defaults in brackets: `size`
-        (as in `collective_on`, one number; required except for barrier); `algorithm`; `count` (1),
-        the number of repetitions; `root` (0); `compute` (0), the time of a calculation before each
-        repetition; `reduce_ns_per_byte` (0); and the options of the algorithm. Collectives with
-        blocks of different sizes also have `spread` (0) and `seed` (0): sizes are drawn uniformly
-        from 1 - spread to 1 + spread times `size`.
+        (as in `collective_on`, one number; required except for barrier); `algorithm`, or `library`
+        (mpich), whose rules select it; `count` (1), the number of repetitions; `root` (0);
+        `compute` (0), the time of a calculation before each repetition; `reduce_ns_per_byte` (0);
+        and the options of the algorithm. Collectives with blocks of different sizes also have
+        `spread` (0) and `seed` (0): sizes are drawn uniformly from 1 - spread to 1 + spread times
+        `size`.
     num_ranks
         Number of ranks, all of which take part.
+    places
+        Machines of the ranks; by default, each rank has a machine of its own.
 
     Raises
     ------
@@ -264,9 +240,16 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
             sizes = draw.integers(
                 round(sizes * (1 - spread)), round(sizes * (1 + spread)), shape, endpoint=True
             )
+        algorithm, options = chosen, given
+        if common.library is not None:
+            machine = _machines(kind, ranks[np.newaxis], places)
+            choice = _choice(common.library, kind, sizes, machine)
+            algorithm, options = choice.algorithm, {**choice.options, **given}
+            note = f"{common.library} takes {choice} for {kind.name} of {num_ranks} ranks"
+            builder.notes += [] if note in builder.notes else [note]
         collective_on(
-            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.root,
-            reduce_ns_per_byte=common.reduce_ns_per_byte, **given,
+            builder, kind.name, ranks, sizes, algorithm=algorithm, root=common.root, places=places,
+            reduce_ns_per_byte=common.reduce_ns_per_byte, **options,
         )  # fmt: skip
     if common.size == 0:
         builder.notes.append(f"{kind.name} of 0 bytes sends nothing, as in MPICH")
@@ -308,6 +291,10 @@ def _options(spec: str) -> tuple[Collective, str | None, _Repeated, dict[str, An
         raise InputError(
             f"{spec}: {kind.name} needs size, the {kind.sizes.value}{''.join(typos[:1])}"
         )
+    if common.library is not None:
+        if chosen is not None:
+            raise InputError(f"{spec}: the library selects no algorithm where one is named")
+        libraries[common.library]
     if common.count < 1:
         raise InputError(f"{spec}: count is {common.count}; expected 1 or more")
     if not 0 <= common.spread <= 1:
