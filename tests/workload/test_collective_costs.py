@@ -29,7 +29,16 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     ),
     # For four segments.
     "bcast-chain": lambda p, L, m: (p + 2, 4 * (p - 1), (p - 1) * m, (p + 2) * m / 4, 0),
+    "bcast-linear": lambda p, L, m: (1, p - 1, (p - 1) * m, m, 0),
+    # Radix 4: three messages of a rank for each two levels of a binomial tree.
+    "bcast-tree": lambda p, L, m: (
+        3 * (L // 2) + L % 2, p - 1, (p - 1) * m, (3 * (L // 2) + L % 2) * m, 0,
+    ),
+    "bcast-split-binary": lambda p, L, m: (
+        max(2 * L - 1, L + 1), 2 * p - 2, (p - 1) * m, max(2 * L - 1, L + 1) * m / 2, 0,
+    ),
     "reduce-binomial": lambda p, L, m: (L, p - 1, (p - 1) * m, L * m, L * m),
+    "reduce-linear": lambda p, L, m: (p - 1, p - 1, (p - 1) * m, (p - 1) * m, (p - 1) * m),
     "reduce-rabenseifner": lambda p, L, m: (
         2 * L, p * L + p - 1, (p - 1) * m + L * m / 2, 2 * (p - 1) / p * m, (p - 1) / p * m,
     ),
@@ -43,12 +52,16 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "allreduce-reduce-bcast": lambda p, L, m: (
         2 * L, 2 * (p - 1), 2 * (p - 1) * m, 2 * L * m, L * m,
     ),
+    "allreduce-two-level": lambda p, L, m: (L, p * L, p * L * m, L * m, L * m),
     "scan-recursive-doubling": lambda p, L, m: (L, p * L, p * L * m, L * m, 2 * L * m),
     "scan-linear": lambda p, L, m: (p - 1, p - 1, (p - 1) * m, (p - 1) * m, (p - 1) * m),
     "exscan-recursive-doubling": lambda p, L, m: (L, p * L, p * L * m, L * m, (2 * L - 1) * m),
     "exscan-linear": lambda p, L, m: (p - 1, p - 1, (p - 1) * m, (p - 1) * m, (p - 2) * m),
     "allgather-ring": lambda p, L, s: (p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, 0),
     "allgather-bruck": lambda p, L, s: (L, p * L, p * (p - 1) * s, (p - 1) * s, 0),
+    "allgather-neighbor-exchange": lambda p, L, s: (
+        p / 2, p * p / 2, p * (p - 1) * s, (p - 1) * s, 0,
+    ),
     "gather-binomial": lambda p, L, s: (L, p - 1, L * p * s / 2, (p - 1) * s, 0),
     # The count ignores that all messages share the root's link.
     "gather-linear": lambda p, L, s: (1, p - 1, (p - 1) * s, s, 0),
@@ -58,11 +71,28 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "reduce-scatter-recursive-halving": lambda p, L, s: (
         L, p * L, p * (p - 1) * s, (p - 1) * s, (p - 1) * s,
     ),
+    # All ranks but those whose number reads the same from both ends have another block at the end.
+    "reduce-scatter-butterfly": lambda p, L, s: (
+        L + (p > 2), p * L + p - 2 ** ceil(L / 2), (p * p - 2 ** ceil(L / 2)) * s,
+        (p - 1 + (p > 2)) * s, (p - 1) * s,
+    ),
+    "reduce-scatter-reduce-scatter": lambda p, L, s: (
+        L + 1, 2 * (p - 1), (p - 1) * (p + 1) * s, (L * p + 1) * s, L * p * s,
+    ),
     "alltoall-pairwise": lambda p, L, s: (p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, 0),
+    "alltoall-in-place": lambda p, L, s: (
+        2 * p - 3, p * (p - 1), p * (p - 1) * s, (2 * p - 3) * s, 0,
+    ),
+    "alltoall-recursive-doubling": lambda p, L, s: (
+        L, p * L, p * p * (p - 1) * s, p * (p - 1) * s, 0,
+    ),
     "alltoall-linear": lambda p, L, s: (1, p * (p - 1), p * (p - 1) * s, s, 0),
     "alltoall-bruck": lambda p, L, s: (L, p * L, p * L * p * s / 2, L * p * s / 2, 0),
 }  # fmt: skip
 POWERS_OF_TWO |= {
+    "bcast-two-level": POWERS_OF_TWO["bcast-tree"],
+    "reduce-tree": POWERS_OF_TWO["reduce-linear"],
+    "allreduce-segmented-ring": POWERS_OF_TWO["allreduce-ring"],
     "allgather-recursive-doubling": POWERS_OF_TWO["allgather-bruck"],
     "allgatherv-recursive-doubling": POWERS_OF_TWO["allgather-bruck"],
     "allgatherv-bruck": POWERS_OF_TWO["allgather-bruck"],

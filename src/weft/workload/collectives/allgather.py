@@ -96,61 +96,26 @@ def bruck(group: Group) -> None:
 
 
 @algorithm("allgather", "neighbor-exchange", source="Chen et al. 2005; Open MPI")
-@algorithm("allgatherv", "neighbor-exchange", source="as allgather; Open MPI")
 def neighbor_exchange(group: Group) -> None:
-    """Ranks exchange two blocks with either neighbour in turn; n/2 rounds.
-
-    An odd number of ranks uses the ring, as in Open MPI.
-    """
+    """Ranks exchange two blocks with either neighbour in turn; n/2 rounds; ring if n is odd."""
     n, ranks, blocks = group.n, group.ranks, Blocks(group.sizes)
     if n % 2:
         ring_steps(group, blocks)
         return
     # Ranks 2p and 2p + 1 are pair p. A rank first has its own block, then those of pairs.
-    pair, forward = ranks // 2, np.where(ranks % 2, -1, 1)
+    forward, newest = np.where(ranks % 2, -1, 1), ranks // 2
     peer = ranks + forward
     group.exchange(ranks, peer, blocks.sizes, peer, blocks.sizes[peer], lambda rank: (rank,))
-    newest = pair
     for _ in range(1, n // 2):
         forward = -forward
         peer = (ranks + forward) % n
-        group.exchange(
-            ranks, peer, blocks.run(2 * newest, 2 * newest + 2),
-            peer, blocks.run(2 * newest[peer], 2 * newest[peer] + 2),
-            _two_of(newest),
-        )  # fmt: skip
+        both = blocks.run(2 * newest, 2 * newest + 2)
+        group.exchange(ranks, peer, both, peer, both[peer], _two_of(newest))
         newest = newest[peer]
 
 
 def _two_of(pair: Ints) -> Carries:
     return lambda rank: (2 * pair[rank], 2 * pair[rank] + 1)
-
-
-@algorithm("allgather", "sparbit", source="Loch and Koslovski 2021; Open MPI")
-def sparbit(group: Group) -> None:
-    """Blocks spread to distances n/2, n/4 to 1, each as a message; ceil(log2 n) rounds.
-
-    The largest distances come first, with the fewest blocks, so that most data stay near.
-    """
-    n, ranks, sizes = group.n, group.ranks, group.sizes
-    expected, top = 1, 1 << ((n - 1).bit_length() - 1)
-    lowest = n & -n
-    # Distances at which the last block is already there, since n is no power of two.
-    ignored = (~(n // lowest) | 1) * lowest
-    for step in (top >> bit for bit in range(top.bit_length())):
-        exclude = (step & ignored) == step
-        handles = []
-        for count in range(expected - exclude):
-            source, block = (ranks - step) % n, (ranks - 2 * count * step) % n
-            coming = (ranks - (2 * count + 1) * step) % n
-            handles.append(group.begin_receive(ranks, source, sizes[coming]))
-            handles.append(
-                group.begin_send(
-                    ranks, (ranks + step) % n, sizes[block], block_behind(n, 2 * count * step)
-                )
-            )
-        group.wait(ranks, handles)
-        expected = 2 * expected - exclude
 
 
 def _ahead(n: int, count: int) -> Carries:

@@ -6,17 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from weft.core.errors import InputError
-from weft.core.registry import wrong_name
 from weft.core.units import Bytes
 from weft.workload.collectives.allgather import ring_steps
-from weft.workload.collectives.bcast import WHOLE, binomial_steps, linear_steps
+from weft.workload.collectives.bcast import binomial_steps, linear_steps
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
-from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, algorithm
-from weft.workload.collectives.machines import machines_of
-from weft.workload.collectives.reduce import halving_steps, parts_of, whole_steps
+from weft.workload.collectives.collective_registry import BUFFER, Group, algorithm
+from weft.workload.collectives.reduce import Whole, halving_steps, parts_of, whole_steps
 from weft.workload.collectives.reduce_scatter import ring_reduce_steps
-from weft.workload.collectives.trees import segments
+from weft.workload.collectives.trees import bcast_steps, segments, tree_of
 
 
 def _fold(group: Group, fold: Fold, parts: int) -> None:
@@ -85,40 +82,45 @@ def ring(group: Group) -> None:
 
 @algorithm("allreduce", "segmented-ring", source="Open MPI")
 def segmented_ring(group: Group, *, segment: Bytes = 2**20) -> None:
-    """Reduce-scatter around a ring, one segment of each block after the other, then allgather.
+    """Ring whose reduce-scatter takes one segment of each block after the other.
 
     Parameters
     ----------
     segment
         Bytes of a segment at most; 0 for whole blocks.
     """
-    sizes = evenly(group.sizes, group.n)
-    count = len(segments(int(sizes[0]), segment))
+    n, sizes = group.n, evenly(group.sizes, group.n)
+    count = len(segments(group, int(sizes[0]), segment))
+    group.expect(n * (n - 1) * (count + 1))
     cuts = np.stack([evenly(int(size), count) for size in sizes])
     group.cut(cuts.ravel())
-    group.expect(group.n * (group.n - 1) * (count + 1))
     for at in range(count):
         ring_reduce_steps(group, Blocks(cuts[:, at]), lambda block, at=at: (block * count + at,))  # type: ignore[misc]
     ring_steps(group, Blocks(sizes), lambda block: range(block * count, (block + 1) * count))
 
 
 @algorithm("allreduce", "reduce-bcast", source="Open MPI's nonoverlapping")
-def reduce_bcast(group: Group, *, reduce: str = "binomial", bcast: str = "binomial") -> None:
+def reduce_bcast(
+    group: Group,
+    *,
+    reduce: Whole = "binomial",
+    bcast: Literal["binomial", "linear", "chain", "binary", "near", "knomial"] = "binomial",
+) -> None:
     """Reduce of the whole buffer to rank 0, then broadcast.
 
     Parameters
     ----------
     reduce
-        Algorithm of the reduction, of those that combine whole buffers.
+        How the buffer is reduced: binomial, linear, chain or binary.
     bcast
-        Algorithm of the broadcast, of those that send whole buffers.
+        How the result is sent: binomial, linear, or a tree; a knomial one has radix 4.
     """
-    if bcast not in WHOLE:
-        known = list(WHOLE)
-        raise InputError(wrong_name("bcast of whole buffers has no algorithm", bcast, known))
-    group.cut(np.array([group.sizes]))
+    sizes = group.cut(np.array([group.sizes]))
     whole_steps(reduce, group, group.sizes)
-    WHOLE[bcast](group)
+    if bcast in ("binomial", "linear"):
+        (binomial_steps if bcast == "binomial" else linear_steps)(group)
+    else:
+        bcast_steps(group, tree_of(bcast, group.n, 4), sizes)
 
 
 @algorithm("allreduce", "two-level", source="MVAPICH2")
@@ -135,22 +137,17 @@ def two_level(
     between
         Algorithm among leaders.
     within
-        linear: the leader reads the memory of all ranks of its machine, and they read its result;
-        binomial: messages along a tree.
+        linear, as in shared memory: the leader reads from all ranks of its machine, and these read
+        its result; or binomial.
     """
-    if between not in ("recursive-doubling", "rabenseifner") or within not in (
-        "linear",
-        "binomial",
-    ):
-        raise InputError(f"two-level: there is no {between} between and {within} within machines")
-    machines = machines_of(group)
-    leaders, doubles = group.part(machines.leaders), between == "recursive-doubling"
+    leaders, machines = group.machines()
+    doubles = between == "recursive-doubling"
     parts = 1 if doubles else 1 << (leaders.n.bit_length() - 1)
-    everything: Carries = lambda _: range(parts)  # noqa: E731
     group.cut(evenly(group.sizes, parts))
-    for local in machines.groups:
-        whole_steps(within, local, group.sizes, everything)
+    for local in machines:
+        whole_steps(within, local, group.sizes, lambda _: range(parts))
     if leaders.n > 1:
         (recursive_doubling if doubles else rabenseifner)(leaders)
-    for local in machines.groups:
-        (binomial_steps if within == "binomial" else linear_steps)(local, everything)
+    for local in machines:
+        steps = binomial_steps if within == "binomial" else linear_steps
+        steps(local, lambda _: range(parts))

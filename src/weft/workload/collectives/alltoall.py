@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.errors import InputError
-from weft.workload.collectives.blocks import Fold, Ints, is_power_of_two, powers
+from weft.workload.collectives.blocks import Fold, is_power_of_two, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
@@ -86,31 +86,6 @@ def bruck(group: Group) -> None:
         )  # fmt: skip
 
 
-@algorithm("alltoall", "linear-sync", source="Open MPI")
-def linear_sync(group: Group, *, window: int = 0) -> None:
-    """Non-blocking receives and sends, of which `window` each are under way; n - 1 rounds at most.
-
-    Parameters
-    ----------
-    window
-        Number of receives and of sends under way (coll_tuned_alltoall_algorithm_max_requests);
-        0 for all. The next one begins when the oldest has ended; in Open MPI, when any has.
-    """
-    if window < 0:
-        raise InputError(f"window is {window}; expected 0 or more")
-    n, ranks, size = group.n, group.ranks, int(group.sizes[0, 0])
-    group.expect(n * (n - 1))
-    under_way: list[Ints] = []
-    wide = min(window or n - 1, n - 1)
-    for step in [*range(1, n), *[0] * wide]:
-        if len(under_way) == 2 * wide or not step:
-            group.wait(ranks, under_way[:2])
-            del under_way[:2]
-        if step:
-            under_way.append(group.begin_receive(ranks, (ranks + step) % n, size))
-            under_way.append(group.begin_send(ranks, (ranks - step) % n, size, _shifted(n, -step)))
-
-
 @algorithm("alltoall", "in-place", source="MPICH; MVAPICH2")
 def in_place(group: Group) -> None:
     """Each rank exchanges one block with all others, in ascending order; up to 2n - 3 rounds."""
@@ -132,26 +107,21 @@ def recursive_doubling(group: Group) -> None:
     n, fold, size = group.n, Fold(group.n), int(group.sizes[0, 0])
     group.message(fold.idle, fold.helper, n * size, lambda rank: range(rank * n, (rank + 1) * n))
     for step in powers(fold.count):
-        other = fold.numbers ^ step
-        peer, mine, theirs = fold.place[other], fold.numbers & -step, other & -step
-        held, coming = (fold.first(at + step) - fold.first(at) for at in (mine, theirs))
-        group.exchange(
-            fold.place, peer, held * n * size, peer, coming * n * size, _buffers(fold, step, n)
-        )
+        peer, first = fold.place[fold.numbers ^ step], fold.numbers & -step
+        held = (fold.first(first + step) - fold.first(first)) * n * size
+        coming = held[fold.numbers ^ step]
+        starts = dict(zip(fold.place.tolist(), fold.first(first).tolist(), strict=True))
+        ends = dict(zip(fold.place.tolist(), fold.first(first + step).tolist(), strict=True))
+        group.exchange(fold.place, peer, held, peer, coming, _buffers(starts, ends, n))
+    to_idle = (n - 1) * size
     group.message(
-        fold.helper, fold.idle, (n - 1) * size,
+        fold.helper, fold.idle, to_idle,
         lambda rank: (start * n + rank - 1 for start in range(n) if start != rank - 1),
     )  # fmt: skip
 
 
-def _buffers(fold: Fold, step: int, n: int) -> Carries:
-    """Return all blocks of the ranks of the run of `step` participants of the sender."""
-
-    def carries(rank: int) -> range:
-        mine = int(fold.number(np.int64(rank))) & -step
-        return range(int(fold.first(mine)) * n, int(fold.first(mine + step)) * n)
-
-    return carries
+def _buffers(first: dict[int, int], end: dict[int, int], n: int) -> Carries:
+    return lambda rank: range(first[rank] * n, end[rank] * n)
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
-from weft.core.errors import InputError
-from weft.core.registry import wrong_name
 from weft.core.units import Bytes
-from weft.workload.collectives import trees
 from weft.workload.collectives.allgather import doubling_steps, ring_steps
 from weft.workload.collectives.blocks import Blocks, evenly, rounded_up, tree
 from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, algorithm
-from weft.workload.collectives.machines import machines_of
 from weft.workload.collectives.rooted import scatter_steps
-from weft.workload.collectives.trees import segments
+from weft.workload.collectives.trees import Shape, bcast_steps, segments, tree_of
 
 
 def binomial_steps(group: Group, carries: Carries = BUFFER) -> None:
@@ -78,49 +74,27 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     segment
         Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
     """
-    sizes = group.cut(segments(group.sizes, segment))
-    trees.bcast_steps(group, trees.chain(group.n), sizes)
+    down_tree(group, shape="chain", segment=segment)
 
 
-@algorithm("bcast", "binary", source="Open MPI")
-def binary(group: Group, *, segment: Bytes = 0) -> None:
-    """Segments pass down a binary tree with odd ranks on one side.
-
-    Parameters
-    ----------
-    segment
-        Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
-    """
-    sizes = group.cut(segments(group.sizes, segment))
-    trees.bcast_steps(group, trees.binary(group.n), sizes)
-
-
-@algorithm("bcast", "binomial-near", source="Open MPI's binomial")
-def binomial_near(group: Group, *, segment: Bytes = 0) -> None:
-    """Binomial tree in which the nearest ranks come first; ceil(log2 n) rounds of a buffer.
+@algorithm("bcast", "tree", source="Open MPI; MVAPICH2's pipelined broadcast")
+def down_tree(
+    group: Group, *, shape: Shape = "knomial", radix: int = 4, segment: Bytes = 0
+) -> None:
+    """Segments pass down a tree from rank to rank.
 
     Parameters
     ----------
-    segment
-        Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
-    """
-    sizes = group.cut(segments(group.sizes, segment))
-    trees.bcast_steps(group, trees.binomial_near(group.n), sizes)
-
-
-@algorithm("bcast", "knomial", source="Open MPI; MVAPICH2's pipelined broadcast")
-def knomial(group: Group, *, radix: int = 4, segment: Bytes = 0) -> None:
-    """Tree in which a rank serves radix - 1 others in each of log n rounds to the base radix.
-
-    Parameters
-    ----------
+    shape
+        chain; binary, with odd ranks on one side; near, a binomial tree with the nearest ranks
+        first; or knomial, in which a rank serves radix - 1 others a round, the farthest first.
     radix
-        2 for the binomial tree.
+        Radix of a knomial tree.
     segment
         Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
     """
-    sizes = group.cut(segments(group.sizes, segment))
-    trees.bcast_steps(group, trees.knomial(group.n, radix), sizes)
+    sizes = group.cut(segments(group, group.sizes, segment))
+    bcast_steps(group, tree_of(shape, group.n, radix), sizes)
 
 
 @algorithm("bcast", "split-binary", source="Pjesivac-Grbovic et al. 2007; Open MPI")
@@ -130,59 +104,37 @@ def split_binary(group: Group, *, segment: Bytes = 0) -> None:
     Parameters
     ----------
     segment
-        Bytes of a segment of a half; the last one may be smaller. 0 for whole halves.
+        Bytes of a segment of a half at most. 0 for whole halves.
     """
     n, halves = group.n, evenly(group.sizes, 2)
-    count = len(segments(int(halves[0]), segment))
-    # Odd ranks behind the root have the first half, even ones the second.
+    count = len(segments(group, int(halves[0]), segment))
     cuts = np.stack([evenly(int(half), count) for half in halves])
     group.cut(cuts.ravel())
+    # Odd ranks behind the root have the first half, even ones the second.
     side = (group.ranks + 1) % 2
 
-    def carries(at: int, child: int) -> Carries:
-        def of(rank: int) -> tuple[int]:
-            half = child if rank == group.root else int(side[group.behind_root(rank)])
-            return (half * count + at,)
+    def half(rank: int, first: int = 0, end: int = count, child: int = 0) -> range:
+        own = child if rank == group.root else int(side[group.behind_root(rank)])
+        return range(own * count + first, own * count + end)
 
-        return of
-
-    trees.bcast_steps(group, trees.binary(n), cuts.T[:, side], carries)
+    bcast_steps(
+        group, tree_of("binary", n), cuts.T[:, side],
+        lambda at, child: lambda rank: half(rank, at, at + 1, child),
+    )  # fmt: skip
     behind = group.ranks[1 : n - (n % 2 == 0)]
     peer = behind + np.where(behind % 2, 1, -1)
-    group.exchange(
-        group.from_root(behind), group.from_root(peer), halves[side[behind]],
-        group.from_root(peer), halves[side[peer]],
-        lambda rank: _half(int(side[group.behind_root(rank)]), count),
-    )  # fmt: skip
+    ranks, to = group.from_root(behind), group.from_root(peer)
+    group.exchange(ranks, to, halves[side[behind]], to, halves[side[peer]], half)
     if n % 2 == 0:
         last = group.from_root(n - 1)
-        group.message(group.root, last, int(halves[1]), lambda _: _half(1, count))
-
-
-#: Broadcasts that send whole buffers, unless they are given segments.
-WHOLE: dict[str, Callable[[Group], None]] = {
-    "binary": binary,
-    "binomial": binomial,
-    "binomial-near": binomial_near,
-    "chain": lambda group: chain(group, segment=0),
-    "knomial": knomial,
-    "linear": linear,
-}
-#: Broadcasts among leaders of machines, and within machines: those without options of their own.
-_BETWEEN = {
-    "binomial": binomial,
-    "scatter-ring": scatter_ring,
-    "scatter-doubling": scatter_doubling,
-}
-_WITHIN = {"binomial": binomial_steps, "linear": linear_steps}
+        group.message(group.root, last, int(halves[1]), lambda rank: half(rank, child=1))
 
 
 @algorithm("bcast", "two-level", source="MVAPICH2")
 def two_level(
     group: Group,
     *,
-    between: str = "knomial",
-    within: str = "knomial",
+    between: Literal["knomial", "binomial", "scatter-ring", "scatter-doubling"] = "knomial",
     radix: int = 4,
     segment: Bytes = 8192,
 ) -> None:
@@ -191,37 +143,27 @@ def two_level(
     Parameters
     ----------
     between
-        Algorithm among leaders: knomial, binomial, scatter-ring or scatter-doubling.
-    within
-        Within a machine: knomial, binomial, or linear (all read the leader's memory at once).
+        Algorithm among leaders. With knomial, the machines have such trees, too; else their ranks
+        read the leader's memory at once.
     radix
         Radix of knomial trees.
     segment
         Bytes of a segment of a knomial tree among leaders; 0 for the whole buffer.
     """
-    if between not in (*_BETWEEN, "knomial"):
-        raise InputError(wrong_name("bcast has no algorithm", between, [*_BETWEEN, "knomial"]))
-    if within not in (*_WITHIN, "knomial"):
-        raise InputError(wrong_name("within machines there is no", within, [*_WITHIN, "knomial"]))
-    machines = machines_of(group, group.root)
-    leaders = group.part(machines.leaders, root=int(np.argmax(machines.leaders == group.root)))
+    leaders, machines = group.machines()
     if leaders.n == 1:
         leaders.cut(np.array([group.sizes]))
     elif between == "knomial":
-        knomial(leaders, radix=radix, segment=segment)
+        down_tree(leaders, radix=radix, segment=segment)
     else:
-        _BETWEEN[between](leaders)
-    everything: Carries = lambda _: range(leaders.parts)  # noqa: E731
-    for local in machines.groups:
-        if within == "knomial":
-            whole = np.array([group.sizes])
-            trees.bcast_steps(local, trees.knomial(local.n, radix), whole, lambda *_: everything)
+        steps = {"binomial": binomial, "scatter-ring": scatter_ring}
+        steps.get(between, scatter_doubling)(leaders)
+    for local in machines:
+        if between == "knomial":
+            tree, whole = tree_of("knomial", local.n, radix), np.array([group.sizes])
+            bcast_steps(local, tree, whole, lambda *_: lambda _: range(leaders.parts))
         else:
-            _WITHIN[within](local, everything)
-
-
-def _half(which: int, count: int) -> range:
-    return range(which * count, (which + 1) * count)
+            linear_steps(local, lambda _: range(leaders.parts))
 
 
 @algorithm("bcast", "hardware", source="Quadrics QsNET; Petrini et al. 2001")

@@ -195,20 +195,30 @@ class Group:
         self._tag = tag
         self._reduce_ns_per_byte = reduce_ns_per_byte
         self._trace = trace
-        self.machine = self.ranks if machine is None else machine
+        self._machine = self.ranks if machine is None else machine
         #: Number of parts into which the buffer was cut.
         self.parts = 1
 
-    def part(self, ranks: Ints, root: int = 0) -> Group:
-        """Return some ranks [n] as a group, or several groups [groups, n] of equal size.
+    def machines(self) -> tuple[Group, list[Group]]:
+        """Return a group of one leader a machine, and the groups of machines with several ranks.
 
-        `root`: index of the root in `ranks`.
+        The leader is rank 0 of its machine: the root, or the lowest rank.
         """
-        some = np.atleast_2d(ranks)
+        order = np.lexsort((self.ranks != self.root, self._machine))
+        first = np.flatnonzero(np.diff(self._machine[order], prepend=-1))
+        members = np.split(order, first[1:])
+        leaders = self._part(order[first][np.newaxis])
+        leaders.root = int(np.argmax(order[first] == self.root))
+        sizes = {len(each) for each in members} - {1}
+        alike = ([each for each in members if len(each) == size] for size in sorted(sizes))
+        return leaders, [self._part(np.stack(each)) for each in alike]
+
+    def _part(self, ranks: Ints) -> Group:
+        """Return groups of equal size [groups, k] of the ranks of each group."""
         return Group(
-            self._builder, self._members[:, some].reshape(-1, some.shape[1]), self.sizes,
-            root=root, uneven=self.uneven, comm=self._comm, tag=self._tag,
-            reduce_ns_per_byte=self._reduce_ns_per_byte, trace=self._trace,
+            self._builder, self._members[:, ranks].reshape(-1, ranks.shape[1]), self.sizes,
+            uneven=self.uneven, comm=self._comm, tag=self._tag, trace=self._trace,
+            reduce_ns_per_byte=self._reduce_ns_per_byte,
         )  # fmt: skip
 
     def from_root(self, relative: Any) -> Any:

@@ -23,7 +23,7 @@ from weft.workload.collectives.collective_registry import (
     check_members,
     collective,
 )
-from weft.workload.collectives.libraries import Call, Choice, choose
+from weft.workload.collectives.libraries import Choice, LibraryCall, choose
 from weft.workload.collectives.libraries import library as libraries
 from weft.workload.places import Places
 from weft.workload.program_order import MAX_OPS
@@ -150,12 +150,12 @@ def default_algorithm(
     if num_ranks < 1:
         raise InputError(f"{kind.name}: there cannot be {num_ranks} ranks")
     _sizes(kind, size_bytes, num_ranks)
-    return choose(library, Call(kind.name, size_bytes, num_ranks, per_machine)).algorithm
+    return choose(library, LibraryCall(kind.name, size_bytes, num_ranks, per_machine)).algorithm
 
 
 def _choice(library: str, kind: Collective, size_bytes: ArrayLike, machine: Any) -> Choice:
     per_machine = int(np.bincount(machine).max())
-    return choose(library, Call(kind.name, size_bytes, len(machine), per_machine))
+    return choose(library, LibraryCall(kind.name, size_bytes, len(machine), per_machine))
 
 
 def _machines(kind: Collective, ranks: Any, places: Places | None) -> Any:

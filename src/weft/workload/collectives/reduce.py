@@ -3,65 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
-from weft.core.errors import InputError
-from weft.core.registry import wrong_name
 from weft.core.units import Bytes
-from weft.workload.collectives import trees
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
-from weft.workload.collectives.collective_registry import (
-    BUFFER,
-    Carries,
-    Group,
-    Ints,
-    algorithm,
-    one_block,
-)
+from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, Ints, algorithm
+from weft.workload.collectives.trees import Shape, reduce_steps, segments, tree_of
+
+#: Ways to combine a buffer that is not divided.
+Whole = Literal["binomial", "linear", "chain", "binary"]
 
 
-def binomial_steps(group: Group, size: int, carries: Carries = BUFFER) -> None:
-    """Combine the whole buffer up a binomial tree."""
-    for parent, child, _ in reversed(list(tree(group.n))):
-        group.message(group.from_root(child), group.from_root(parent), size, carries, add=True)
-
-
-def linear_steps(group: Group, size: int, carries: Carries = BUFFER) -> None:
-    """Send all buffers to the root, which combines them in descending order."""
-    others = np.delete(group.ranks, group.root)
-    group.send(others, np.full_like(others, group.root), size, carries)
-    for rank in others[::-1].tolist():
-        group.receive(group.root, rank, size, add=True)
-
-
-def in_order_steps(
-    group: Group, sizes: Ints, carries: Callable[[int], Carries] = one_block
-) -> None:
-    """Combine segments up a tree with the last rank as its root, which passes on the result."""
-    trees.reduce_steps(group, trees.in_order_binary(group.n), sizes, lambda rank: rank, carries)
-    last = group.n - 1
-    if last != group.root:
-        for at, size in enumerate(sizes.tolist()):
-            group.message(last, group.root, size, carries(at))
-
-
-def whole_steps(name: str, group: Group, size: int, carries: Carries = BUFFER) -> None:
-    """Combine the whole buffer of `size` bytes by an algorithm that does not divide it.
-
-    `carries`: the blocks that a message has.
-    """
-    one, held = np.array([size]), lambda _: carries
-    if name == "in-order-binary":
-        in_order_steps(group, one, held)
-    elif name in ("binary", "chain"):
-        tree = getattr(trees, name)(group.n)
-        trees.reduce_steps(group, tree, one, group.from_root, held)
-    elif name in ("binomial", "linear"):
-        (binomial_steps if name == "binomial" else linear_steps)(group, size, carries)
+def whole_steps(how: str, group: Group, size: int, carries: Carries = BUFFER) -> None:
+    """Combine the whole buffer of `size` bytes; `carries`: the blocks that a message has."""
+    if how == "binomial":
+        for parent, child, _ in reversed(list(tree(group.n))):
+            ranks, to = group.from_root(child), group.from_root(parent)
+            group.message(ranks, to, size, carries, add=True)
+    elif how == "linear":
+        others = np.delete(group.ranks, group.root)
+        group.send(others, np.full_like(others, group.root), size, carries)
+        for rank in others[::-1].tolist():
+            group.receive(group.root, rank, size, add=True)
     else:
-        known = ["binary", "binomial", "chain", "in-order-binary", "linear"]
-        raise InputError(wrong_name("reduce of whole buffers has no algorithm", name, known))
+        reduce_steps(group, tree_of(how, group.n), np.array([size]), carries)
 
 
 def halving_steps(
@@ -101,52 +68,31 @@ def parts_of(group: Group, fold: Fold, first: Ints, count: int) -> Carries:
 def binomial(group: Group) -> None:
     """Binomial tree to the root; ceil(log2 n) rounds of the whole buffer."""
     group.cut(np.array([group.sizes]))
-    binomial_steps(group, group.sizes)
+    whole_steps("binomial", group, group.sizes)
 
 
 @algorithm("reduce", "linear", source="Open MPI's basic linear")
 def linear(group: Group) -> None:
-    """All ranks send to the root, which receives and combines one buffer after the other."""
+    """All ranks send to the root, which combines one buffer after the other."""
     group.cut(np.array([group.sizes]))
-    linear_steps(group, group.sizes)
+    whole_steps("linear", group, group.sizes)
 
 
-@algorithm("reduce", "chain", source="Open MPI's pipeline")
-def chain(group: Group, *, segment: Bytes = 65536) -> None:
-    """Pipeline of segments: each rank combines those of the next rank with its own.
-
-    Parameters
-    ----------
-    segment
-        Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
-    """
-    sizes = group.cut(trees.segments(group.sizes, segment))
-    trees.reduce_steps(group, trees.chain(group.n), sizes, group.from_root)
-
-
-@algorithm("reduce", "binary", source="Open MPI")
-def binary(group: Group, *, segment: Bytes = 0) -> None:
-    """Segments are combined up a binary tree with odd ranks on one side.
+@algorithm("reduce", "tree", source="Open MPI's pipeline, chain and binary")
+def up_tree(group: Group, *, shape: Shape = "chain", radix: int = 2, segment: Bytes = 0) -> None:
+    """Segments are combined up a tree.
 
     Parameters
     ----------
+    shape
+        chain, binary, near or knomial, as for a broadcast.
+    radix
+        Radix of a knomial tree.
     segment
         Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
     """
-    sizes = group.cut(trees.segments(group.sizes, segment))
-    trees.reduce_steps(group, trees.binary(group.n), sizes, group.from_root)
-
-
-@algorithm("reduce", "in-order-binary", source="Open MPI")
-def in_order_binary(group: Group, *, segment: Bytes = 0) -> None:
-    """Segments are combined in the order of ranks, up a binary tree to the last rank.
-
-    Parameters
-    ----------
-    segment
-        Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
-    """
-    in_order_steps(group, group.cut(trees.segments(group.sizes, segment)))
+    sizes = group.cut(segments(group, group.sizes, segment))
+    reduce_steps(group, tree_of(shape, group.n, radix), sizes)
 
 
 @algorithm("reduce", "rabenseifner", source="Rabenseifner 2004; Thakur et al. 2005, 3.4; MPICH")

@@ -10,7 +10,7 @@ import numpy as np
 from weft.workload.collectives.allgather import block_behind
 from weft.workload.collectives.blocks import Blocks, Fold, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm, one_block
-from weft.workload.collectives.reduce import halving_steps, whole_steps
+from weft.workload.collectives.reduce import Whole, halving_steps, whole_steps
 
 
 def ring_reduce_steps(
@@ -66,39 +66,6 @@ def recursive_halving(group: Group) -> None:
     group.message(fold.helper, fold.idle, blocks.sizes[fold.idle], lambda rank: (rank - 1,))
 
 
-@algorithm("reduce-scatter", "recursive-doubling", source="MPICH; Open MPI")
-def recursive_doubling(group: Group) -> None:
-    """Pairs at distances 1, 2, 4 exchange and combine all blocks but their run's; log2 n rounds.
-
-    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
-    data through a neighbour, in 2 more rounds.
-    """
-    n, fold, blocks = group.n, Fold(group.n), Blocks(group.sizes)
-    group.message(fold.idle, fold.helper, blocks.run(0, n), lambda _: range(n), add=True)
-    for step in powers(fold.count):
-        mine = fold.numbers & -step
-        other = fold.numbers ^ step
-        peer, theirs = fold.place[other], other & -step
-        held = blocks.run(fold.first(mine), fold.first(mine + step))
-        kept = blocks.run(fold.first(theirs), fold.first(theirs + step))
-        group.exchange(
-            fold.place, peer, blocks.run(0, n) - held, peer, blocks.run(0, n) - kept,
-            _all_but_own(fold, step, n), add=True,
-        )  # fmt: skip
-    group.message(fold.helper, fold.idle, blocks.sizes[fold.idle], lambda rank: (rank - 1,))
-
-
-def _all_but_own(fold: Fold, step: int, n: int) -> Carries:
-    """Return all blocks except those of the run of `step` participants of the sender."""
-
-    def carries(rank: int) -> list[int]:
-        mine = int(fold.number(np.int64(rank))) & -step
-        own = range(int(fold.first(mine)), int(fold.first(mine + step)))
-        return [block for block in range(n) if block not in own]
-
-    return carries
-
-
 @algorithm("reduce-scatter", "butterfly", source="Träff 2005; Open MPI")
 def butterfly(group: Group) -> None:
     """Halving at distances 1, 2, 4, then blocks go to their ranks; log2 n + 1 rounds.
@@ -110,46 +77,42 @@ def butterfly(group: Group) -> None:
     runs = Blocks(blocks.run(fold.first(fold.numbers), fold.first(fold.numbers + 1)))
     group.message(fold.idle, fold.helper, blocks.run(0, n), lambda _: range(n), add=True)
 
-    def members(parts: Carries) -> Carries:
-        ends = [(int(fold.first(part)), int(fold.first(part + 1))) for part in range(fold.count)]
-        return lambda rank: [at for part in parts(rank) for at in range(*ends[part])]
+    def held(parts: Carries) -> Carries:
+        ends = [range(*fold.first(np.array([part, part + 1]))) for part in range(fold.count)]
+        return lambda rank: [block for part in parts(rank) for block in ends[part]]
 
-    part = halving_steps(group, fold, runs, members)
-    # The numbers of the parts are those of the participants with their bits reversed.
-    has = fold.place[np.argsort(part)]
-    holder = has[fold.number(fold.idle)]
-    where = holder != fold.idle
+    # Participants end with the part whose number has the bits of their own in reverse order.
+    part = halving_steps(group, fold, runs, held)
+    holder = fold.place[part]
+    to_idle = holder[fold.number(fold.idle)]
+    away = to_idle != fold.idle
     group.message(
-        holder[where], fold.idle[where], blocks.sizes[fold.idle[where]],
-        lambda rank: (int(fold.first(part[fold.number(np.int64(rank))])),),
+        to_idle[away], fold.idle[away], blocks.sizes[fold.idle[away]],
+        lambda rank: (2 * int(part[fold.number(np.int64(rank))]),),
     )  # fmt: skip
     moves = part != fold.numbers
-    ranks, to = fold.place[moves], fold.place[part[moves]]
-    source = has[moves]
+    ranks, peer = fold.place[moves], holder[moves]
     group.exchange(
-        ranks, to, blocks.sizes[to], source, blocks.sizes[ranks],
-        lambda rank: (int(fold.place[part[fold.number(np.int64(rank))]]),),
+        ranks, peer, blocks.sizes[peer], peer, blocks.sizes[ranks],
+        lambda rank: (int(holder[fold.number(np.int64(rank))]),),
     )  # fmt: skip
 
 
-@algorithm("reduce-scatter", "reduce-scatter", source="Open MPI's nonoverlapping, MPICH's basic")
-def reduce_scatter(group: Group, *, reduce: str = "binomial") -> None:
+@algorithm("reduce-scatter", "reduce-scatter", source="Open MPI's nonoverlapping; MVAPICH2's basic")
+def reduce_scatter(group: Group, *, reduce: Whole = "binomial") -> None:
     """Reduce of all blocks to rank 0, which then sends each rank its block.
 
     Parameters
     ----------
     reduce
-        Algorithm of the reduction, of those that combine whole buffers.
+        How the blocks are reduced: binomial, linear, chain or binary.
     """
-    blocks = Blocks(group.sizes)
-    whole_steps(reduce, group, int(blocks.run(0, group.n)), lambda _: range(group.n))
+    everything = int(np.sum(group.sizes))
+    whole_steps(reduce, group, everything, lambda _: range(group.n))
     others = group.ranks[1:]
-    sends = [
-        group.begin_send(0, rank, int(group.sizes[rank]), one_block(rank))
-        for rank in others.tolist()
-    ]
-    group.wait(0, sends)
-    group.receive(others, np.zeros_like(others), group.sizes[others])
+    sizes = zip(others.tolist(), group.sizes[1:].tolist(), strict=True)
+    group.wait(0, [group.begin_send(0, rank, size, one_block(rank)) for rank, size in sizes])
+    group.receive(others, np.zeros_like(others), group.sizes[1:])
 
 
 def _opposite(fold: Fold, step: int) -> Carries:

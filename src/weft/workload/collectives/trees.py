@@ -1,13 +1,13 @@
-"""Trees along which segments of a buffer pass: who sends to whom, and in which order.
+"""Trees along which segments of a buffer pass, and their messages.
 
-A tree of n ranks is int64 [n, most]: the children of each rank in the order of messages, -1 for
-none. Rank 0 is the root, unless said otherwise.
+A tree of n ranks has root 0. It is int64 [n, most]: the children of each rank in the order of
+messages, -1 for none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
@@ -15,71 +15,47 @@ from weft.core.errors import InputError
 from weft.workload.collectives.blocks import Ints
 from weft.workload.collectives.collective_registry import Carries, Group, one_block
 
-
-def _padded(children: list[list[int]]) -> Ints:
-    most = max(map(len, children))
-    rows = [[*each, *[-1] * (most - len(each))] for each in children]
-    return np.array(rows, dtype=np.int64)
+Shape = Literal["chain", "binary", "near", "knomial"]
 
 
-def chain(n: int) -> Ints:
-    """Return a chain: each rank has the next one as its child."""
-    return _padded([[rank + 1] for rank in range(n - 1)] + [[]])
+def tree_of(shape: str, n: int, radix: int = 2) -> Ints:
+    """Return a tree; rank 0 is its root.
 
-
-def binary(n: int) -> Ints:
-    """Return a binary tree with odd ranks below rank 1 and even ones below rank 2."""
-    tree = []
-    for rank in range(n):
-        step = 1 << ((rank + 1).bit_length() - 1)
-        tree.append([child for child in (rank + step, rank + 2 * step) if child < n])
-    return _padded(tree)
-
-
-def binomial_near(n: int) -> Ints:
-    """Return a binomial tree in which distances double with the depth, as Open MPI's."""
-    tree = []
-    for rank in range(n):
-        steps = (1 << bit for bit in range(rank.bit_length(), n.bit_length()))
-        tree.append([rank + step for step in steps if rank + step < n])
-    return _padded(tree)
-
-
-def knomial(n: int, radix: int) -> Ints:
-    """Return a tree in which a rank passes data to ``radix - 1`` others in each round."""
-    if radix < 2:
-        raise InputError(f"radix is {radix}; expected 2 or more")
-    tree: list[list[int]] = [[] for _ in range(n)]
+    `shape`: chain; binary, with odd ranks on one side and even ones on the other; near, a binomial
+    tree with the nearest ranks first; knomial, in which a rank serves `radix` - 1 others a round,
+    the farthest first.
+    """
+    if radix < 2 or shape not in ("chain", "binary", "near", "knomial"):
+        raise InputError(f"there is no tree {shape} of radix {radix}; see weft list collectives")
     steps = [1]
     while steps[-1] * radix < n:
         steps.append(steps[-1] * radix)
-    for step in reversed(steps):
-        for rank in range(0, n, step * radix):
-            tree[rank] += range(rank + step, min(rank + step * radix, n), step)
-    return _padded(tree)
+    tree: list[list[int]] = []
+    for rank in range(n):
+        if shape == "chain":
+            children = [rank + 1]
+        elif shape == "binary":
+            step = 1 << ((rank + 1).bit_length() - 1)
+            children = [rank + step, rank + 2 * step]
+        elif shape == "near":
+            children = [rank + (1 << bit) for bit in range(rank.bit_length(), n.bit_length())]
+        else:
+            served = [step for step in reversed(steps) if rank % (radix * step) == 0]
+            children = [rank + step * at for step in served for at in range(1, radix)]
+        tree.append([child for child in children if child < n])
+    most = max(map(len, tree))
+    return np.array([[*each, *[-1] * (most - len(each))] for each in tree], dtype=np.int64)
 
 
-def in_order_binary(n: int) -> Ints:
-    """Return a binary tree with root n - 1, in which a subtree has consecutive ranks."""
-    tree: list[list[int]] = [[] for _ in range(n)]
-    todo = [(0, n)]
-    while todo:
-        first, size = todo.pop()
-        root, right = first + size - 1, size // 2 if size > 2 else 0
-        if size > 1:
-            tree[root].append(root - 1)
-            todo.append((first + right, size - 1 - right))
-        if right:
-            tree[root].append(first + right - 1)
-            todo.append((first, right))
-    return _padded(tree)
+def segments(group: Group, total: int, segment: int) -> Ints:
+    """Return the sizes of segments of a buffer, each of which all ranks but one receive.
 
-
-def segments(total: int, segment: int) -> Ints:
-    """Return the sizes of the segments of a buffer, the last one smaller; 0 for no division."""
+    The last one is smaller; a `segment` of 0 is for no division.
+    """
     if segment < 0:
         raise InputError(f"a segment of {segment} bytes is not possible; expected 0 or more")
     count = max(1, -(-total // segment)) if segment else 1
+    group.expect(count * (group.n - 1))
     sizes = np.full(count, segment, dtype=np.int64)
     sizes[-1] = total - (count - 1) * segment
     return sizes
@@ -93,63 +69,49 @@ def bcast_steps(
 ) -> None:
     """Send segments down a tree from the root; a rank awaits the next one while it forwards.
 
-    `sizes`: int64 [segments] or [segments, n], by number of segment and of rank behind the root.
-    `carries`: function from the number of a segment, and of a child among its siblings, to what a
-    message has.
+    `sizes`: int64 [segments, n or 1], by segment and rank behind the root. `carries`: function from
+    the numbers of a segment, and of a child among its siblings, to what a message has.
     """
-    group.expect(len(sizes) * (group.n - 1))
-    ends, behind = _Ends(group, tree), group.ranks
     of = np.broadcast_to(sizes.reshape(len(sizes), -1), (len(sizes), group.n))
-    below = behind[ends.parent >= 0]
-    pending = None
-    for at in range(len(sizes) + 1):
-        begun = None
-        if at < len(sizes):
-            begun = group.begin_receive(
-                group.from_root(below), group.from_root(ends.parent[below]), of[at, below]
-            )
-        if pending is not None:
-            group.wait(group.from_root(below), [pending])
-            for number, (parents, children) in enumerate(ends.rounds):
-                group.send(
-                    group.from_root(parents), group.from_root(children), of[at - 1, children],
-                    carries(at - 1, number),
-                )  # fmt: skip
-        pending = begun
+    parents, rounds = _edges(tree)
+    below = np.flatnonzero(parents >= 0)
+    ranks, sources = group.from_root(below), group.from_root(parents[below])
+    pending = group.begin_receive(ranks, sources, of[0, below])
+    for at in range(len(sizes)):
+        awaited = pending
+        if at + 1 < len(sizes):
+            pending = group.begin_receive(ranks, sources, of[at + 1, below])
+        group.wait(ranks, [awaited])
+        for number, (senders, to) in enumerate(rounds):
+            size = of[at, to]
+            group.send(group.from_root(senders), group.from_root(to), size, carries(at, number))
 
 
-def reduce_steps(
-    group: Group,
-    tree: Ints,
-    sizes: Ints,
-    place: Callable[[Any], Any],
-    carries: Callable[[int], Carries] = one_block,
-) -> None:
-    """Combine segments up a tree: a rank receives those of all children, then sends its own.
+def reduce_steps(group: Group, tree: Ints, sizes: Ints, carries: Carries | None = None) -> None:
+    """Combine segments up a tree: a rank receives from its children, then sends to its parent.
 
-    `place`: function from the ranks of the tree to those of the communicator.
+    `sizes`: int64 [segments]. `carries`: what a message has; by default, its segment.
     """
-    group.expect(len(sizes) * (group.n - 1))
-    ends = _Ends(group, tree)
-    below = np.flatnonzero(ends.parent >= 0)
+    parents, rounds = _edges(tree)
+    below = np.flatnonzero(parents >= 0)
     for at, size in enumerate(sizes.tolist()):
-        begun = [
-            (parents, group.begin_receive(place(parents), place(children), size, add=True))
-            for parents, children in ends.rounds
-        ]
-        for parents, handles in begun:
-            group.wait(place(parents), [handles])
-            group.combine(place(parents), size)
-        group.send(place(below), place(ends.parent[below]), size, carries(at))
+        begun = []
+        for to, senders in rounds:
+            ranks = group.from_root(to)
+            begun.append(
+                (ranks, group.begin_receive(ranks, group.from_root(senders), size, add=True))
+            )
+        for ranks, handles in begun:
+            group.wait(ranks, [handles])
+            group.combine(ranks, size)
+        ranks, to = group.from_root(below), group.from_root(parents[below])
+        group.send(ranks, to, size, carries or one_block(at))
 
 
-class _Ends:
-    """Parents of ranks, and pairs of parent and child for each position among the children."""
-
-    def __init__(self, group: Group, tree: Ints):
-        self.parent = np.full(group.n, -1, dtype=np.int64)
-        self.rounds: list[tuple[Ints, Ints]] = []
-        for column in tree.T:
-            parents = np.flatnonzero(column >= 0)
-            self.parent[column[parents]] = parents
-            self.rounds.append((parents, column[parents]))
+def _edges(tree: Ints) -> tuple[Ints, list[tuple[Ints, Ints]]]:
+    """Return the parent of each rank, and for each column its ranks and their children."""
+    parent = np.full(len(tree), -1, dtype=np.int64)
+    rounds = [(np.flatnonzero(column >= 0), column[column >= 0]) for column in tree.T]
+    for ranks, children in rounds:
+        parent[children] = ranks
+    return parent, rounds

@@ -1,9 +1,9 @@
-"""The registry of libraries, each of which is a function from a call to an algorithm.
+"""The registry of libraries: functions from a call of a collective to the algorithm they take.
 
-A module with one function adds a library::
+A file adds one::
 
     @library("mine-2", source="version and file in which its rules are stated")
-    def mine(call: Call) -> Choice | None:
+    def mine(call: LibraryCall) -> Choice | None:
         return Choice("ring") if call.collective == "allreduce" else None
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,19 +29,10 @@ library = Registry(
 
 
 @dataclass(frozen=True)
-class Call:
-    """What a library knows when it chooses.
+class LibraryCall:
+    """What a library knows when it chooses: name and size of the collective, ranks, machines.
 
-    Parameters
-    ----------
-    collective
-        Name of the collective.
-    size_bytes
-        Size, as in `collective_on`.
-    num_ranks
-        Number of ranks of the communicator.
-    per_machine
-        Number of ranks on each machine; the largest one if they differ.
+    `size_bytes`: as in `collective_on`. `per_machine`: most ranks on a machine.
     """
 
     collective: str
@@ -51,19 +41,19 @@ class Call:
     per_machine: int = 1
 
     @property
-    def one_size(self) -> int:
-        """The size, where it is one number."""
-        return int(self.size_bytes)  # type: ignore[arg-type]
+    def size(self) -> int:
+        """The size of a collective with blocks of equal sizes, else the bytes of all blocks."""
+        return int(np.sum(self.size_bytes))
 
-    @cached_property
-    def total_bytes(self) -> int:
+    @property
+    def total(self) -> int:
         """Bytes of the blocks of all ranks."""
         return int(np.broadcast_to(self.size_bytes, self.num_ranks).sum())
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm and its options; `why`: what the library's own name of it hides, if anything."""
+    """An algorithm and its options; `why`: what the library calls it, or why it takes it."""
 
     algorithm: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -74,37 +64,34 @@ class Choice:
         return f"{self.algorithm}{given}{self.why and f' ({self.why})'}"
 
 
-def choose(name: str, call: Call) -> Choice:
-    """Return the algorithm that a library takes.
-
-    Raises
-    ------
-    InputError
-        If the library is unknown, or weft does not have its rules for the collective.
-    """
+def choose(name: str, call: LibraryCall) -> Choice:
+    """Return the algorithm that a library takes; refuse what weft does not have of it."""
     choice: Choice | None = library[name].function(call)
-    if choice is None:
+    if choice is None or not choice.algorithm:
+        taken = f"what {name} takes here, {choice.why}," if choice else f"the rules of {name}"
         raise InputError(
-            f"weft does not have the rules of {library[name].name} for {call.collective}; "
-            "expected an algorithm, or another library"
+            f"weft does not have {taken} for {call.collective}; expected an algorithm by name"
         )
     return choice
 
 
-def rows_below(text: str) -> list[tuple[int, list[int]]]:
-    """Parse a decision table of nested limits.
+Rows = list[tuple[int, list[int]]]
 
-    A line of ``8: 4 16 3 8192 6`` means: below 8 ranks, algorithm 4 below 16 bytes, 3 below 8192
-    bytes, else 6; a line of ``*`` is for any number of ranks.
+
+def rows_below(text: str) -> Rows:
+    """Parse a decision table of nested limits, with rows separated by semicolons.
+
+    A row ``8: 4 16 3 8192 6`` means: below 8 ranks, algorithm 4 below 16 bytes, 3 below 8192
+    bytes, else 6. ``*`` is any number of ranks.
     """
-    parsed = []
-    for line in text.strip().splitlines():
-        limit, _, cells = line.strip().partition(":")
-        parsed.append((2**62 if limit == "*" else int(limit), list(map(int, cells.split()))))
-    return parsed
+    pairs = (row.split(":") for row in text.split(";"))
+    return [
+        (2**62 if limit.strip() == "*" else int(limit), list(map(int, cells.split())))
+        for limit, cells in pairs
+    ]
 
 
-def number_below(rows: list[tuple[int, list[int]]], num_ranks: int, size_bytes: int) -> int:
+def number_below(rows: Rows, num_ranks: int, size_bytes: int) -> int:
     """Return the number of the algorithm in a table of `rows_below`."""
     cells = next(cells for limit, cells in rows if num_ranks < limit)
     pairs = zip(cells[::2], [*cells[1::2], 2**62], strict=True)

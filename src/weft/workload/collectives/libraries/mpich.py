@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.workload.collectives.blocks import is_power_of_two
-from weft.workload.collectives.libraries.library_registry import Call, Choice, library
+from weft.workload.collectives.libraries.library_registry import Choice, LibraryCall, library
 
 BCAST_MIN_PROCS = 8  # MPIR_CVAR_BCAST_MIN_PROCS
 BCAST_SHORT_BYTES = 12288  # MPIR_CVAR_BCAST_SHORT_MSG_SIZE
@@ -30,21 +30,21 @@ ALWAYS = {
 
 
 @library("mpich", source="MPICH 3: src/mpi/coll; Thakur et al. 2005")
-def mpich(call: Call) -> Choice:
+def mpich(call: LibraryCall) -> Choice:
     """MPICH with its default control variables, without its first step within each machine."""
     return Choice(ALWAYS.get(call.collective) or _by_size(call))
 
 
-def _by_size(call: Call) -> str:
+def _by_size(call: LibraryCall) -> str:
     name, n = call.collective, call.num_ranks
     if name in ("allgather", "allgatherv"):
-        if call.total_bytes < ALLGATHER_LONG_BYTES and is_power_of_two(n):
+        if call.total < ALLGATHER_LONG_BYTES and is_power_of_two(n):
             return "recursive-doubling"
-        return "bruck" if call.total_bytes < ALLGATHER_SHORT_BYTES else "ring"
+        return "bruck" if call.total < ALLGATHER_SHORT_BYTES else "ring"
     if name == "reduce-scatter":
-        short = call.total_bytes < REDUCE_SCATTER_LONG_BYTES
+        short = call.total < REDUCE_SCATTER_LONG_BYTES
         return "recursive-halving" if short else "pairwise"
-    size = call.one_size
+    size = call.size
     if name == "bcast":
         if size < BCAST_SHORT_BYTES or n < BCAST_MIN_PROCS:
             return "binomial"
