@@ -119,6 +119,13 @@ def test_a_slow_start_is_suspected_as_latency_with_its_time(tree):
     assert series.suspect == "Suspect latency or overhead: sizes take 0.70 us more than expected."
 
 
+def test_a_resource_that_larger_sizes_clear_is_not_suspected(tree):
+    given = _given(*tree, "bandwidth", window=64)
+    slow = {size: value * (0.6 if size < 2**16 else 1) for size, value in given.items()}
+    found = expect(*tree, _rows("bandwidth", slow, window=64), eager_bytes=EAGER)
+    assert "larger sizes, which it bounds too, are as expected" in found.series[0].suspect
+
+
 def test_a_faster_machine_means_wrong_parameters(tree):
     given = {size: 2 * value for size, value in _given(*tree, "bandwidth").items()}
     series = expect(*tree, _rows("bandwidth", given), **MODEL).series[0]

@@ -44,7 +44,6 @@ from weft.measured.read import read_measurements
 from weft.routing import route
 from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
-from weft.study.experiment.run_level import duration
 
 _FIELDS = (
     "policy", "eager_bytes", "rendezvous", "overhead_ns", "switch_latency_ns", "local_gbps",
@@ -173,10 +172,7 @@ def _show(result: Expectation) -> None:
         for name in ("size", "measured", "expected", "ratio", "interval", "bound by"):
             screen.add_column(name, justify="left" if name == "bound by" else "right")
         for at in each.figures:
-            values = [
-                duration(value) if each.is_time else f"{value:.4g} Gb/s"
-                for value in (at.measured, at.expected)
-            ]
+            values = map(each.shown, (at.measured, at.expected))
             interval = "" if at.low is None else f"{at.low:.2f}–{at.high:.2f}"
             screen.add_row(
                 f"{at.size_bytes:,} B", *values, f"{at.ratio:.2f}", interval,

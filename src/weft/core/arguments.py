@@ -232,4 +232,6 @@ def need_memory(needed: int, what: str, instead: str) -> None:
 def bytes_text(count: int) -> str:
     """Return a size as text with a binary unit: ``36.5 GiB``."""
     power = min(max(count.bit_length() - 1, 0) // 10, len(_SIZES) - 1)
+    # 1023.9 MiB has more than three digits.
+    power += count / 1024**power >= 999.5 and power + 1 < len(_SIZES)
     return f"{count / 1024**power:.3g} {_SIZES[power]}"

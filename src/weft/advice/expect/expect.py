@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -16,6 +17,7 @@ from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.fabrics import Fabric
 from weft.measured.measurements import Measurements
+from weft.report.simulation_page import time_text
 from weft.report.statistics import average
 from weft.routing.routes import Routes
 from weft.sim.simulate import simulate
@@ -35,6 +37,7 @@ EXPECT_COLUMNS: Mapping[str, Column] = {
     "low": Column(pl.Float64, "", "Lower end of the ratio's interval (null: one sample)"),
     "high": Column(pl.Float64, "", "Upper end of the ratio's interval (null: one sample)"),
     "interval": Column(pl.String, "", "What the interval is; empty for one sample"),
+    "choice": Column(pl.String, "", "What the library chose: algorithm, protocol, channels"),
     "bound": Column(pl.String, "", f"What bounds the run: {', '.join(RESOURCES)}"),
     "which": Column(pl.String, "", "The busiest link, or the number of steps of a latency"),
     "bound_share": Column(pl.Float64, "", "Time that the bound alone takes, by that of the run"),
@@ -56,6 +59,7 @@ class Figure(NamedTuple):
     low: float | None
     high: float | None
     interval: str
+    choice: str
     bound: Bound
 
 
@@ -74,6 +78,10 @@ class SizeSeries:
     def text(self) -> str:
         """Return verdict and suspect."""
         return f"{self.verdict} {self.suspect}".rstrip()
+
+    def shown(self, value: float) -> str:
+        """Return a measured or expected value with its unit."""
+        return time_text(value) if self.is_time else f"{value:.4g} Gb/s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +105,18 @@ class Expectation:
         ]
         return frame_of_rows(EXPECT_COLUMNS, rows)
 
+    def answer(self) -> str:
+        """Return the verdict on all series in a sentence."""
+        if len(self.series) == 1:
+            return f"{self.series[0].name}: {self.series[0].text()}"
+        count = Counter(each.status for each in self.series)
+        said = ", ".join(f"{number} {status}" for status, number in count.most_common())
+        return f"Of {len(self.series)} series within {self.tolerance:.0%}: {said}."
+
     def text(self) -> str:
         """Return the verdicts in words, and the notes."""
-        said = [f"{each.name}: {each.text()}" for each in self.series]
-        return "\n".join([*said, *(f"note: {each}" for each in self.notes)])
+        said = [f"{each.name}: {each.text()}" for each in self.series if len(self.series) > 1]
+        return "\n".join([*said, *(f"note: {each}" for each in self.notes), self.answer()])
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""
@@ -150,7 +166,7 @@ def expect(
     series, loads, one_sample = [], [], 0
     flow_options = {name: value for name, value in options.items() if name != "policy"}
     bounds = Bounds(fabric, routes, flow_options)
-    seen: dict[tuple[Any, ...], tuple[float, Bound, Any]] = {}
+    seen: dict[tuple[Any, ...], tuple[float, str, Bound, Any]] = {}
     for key, part in measured.frame.group_by(*_SERIES, maintain_order=True):
         figures = []
         for (size,), rows in part.sort("size_bytes").group_by("size_bytes", maintain_order=True):
@@ -163,9 +179,10 @@ def expect(
                 result = flow if level == "flow" else simulate(*runs, level=level, **options)
                 bound = bounds.of(program, flow)
                 use = flow.links()["utilisation"].fill_null(0.0).to_numpy()
-                seen[which] = program.figure(result), bound, use
-            expected, bound, use = seen[which]
-            figures.append(_figure(rows, expected, bound))
+                choice = "; ".join(program.workload.notes)
+                seen[which] = program.figure(result), choice, bound, use
+            expected, choice, bound, use = seen[which]
+            figures.append(_figure(rows, expected, choice, bound))
             one_sample += not figures[-1].interval
         is_time = part["time_ns"].null_count() == 0
         series.append(
@@ -192,7 +209,7 @@ def _name(of: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _figure(rows: pl.DataFrame, expected: float, bound: Bound) -> Figure:
+def _figure(rows: pl.DataFrame, expected: float, choice: str, bound: Bound) -> Figure:
     """Return the figure of a size from its rows, one for each run."""
     is_time = rows["time_ns"][0] is not None
     values = rows["time_ns" if is_time else "gbps"].to_numpy()
@@ -208,7 +225,8 @@ def _figure(rows: pl.DataFrame, expected: float, bound: Bound) -> Figure:
     known = [measured, *ends] if text else [measured]
     ratio, *interval = (value / expected if is_time else expected / value for value in known)
     low, high = sorted(interval) if interval else (None, None)
-    return Figure(int(rows["size_bytes"][0]), measured, expected, ratio, low, high, text, bound)
+    size = int(rows["size_bytes"][0])
+    return Figure(size, measured, expected, ratio, low, high, text, choice, bound)
 
 
 def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[Status, str, str]:
@@ -234,8 +252,9 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
         where = where if good else "at all sizes"
         ratios = [at.ratio for at in part]
         verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
-        purest = part[-1] if part[-1] is figures[-1] else part[0]
-        return status, f"{verdict}; {as_it_is}.", _suspect(part, purest, is_time, tolerance)
+        others = figures[len(part) :] if part[0] is figures[0] else []
+        suspect = _suspect(part, others, is_time, tolerance)
+        return status, f"{verdict}; {as_it_is}.", suspect
     at_which = ", ".join(
         bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
     )
@@ -243,13 +262,19 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
     return "mixed", f"outside {tolerance:.0%} only at {at_which}; {as_it_is}.", suspect
 
 
-def _suspect(part: Sequence[Figure], of: Figure, is_time: bool, tolerance: float) -> str:
-    """Return a sentence about what deviates at some sizes, of which `of` deviates most purely."""
-    # Sizes at which hardly anything else takes time have the factor or offset of the bound itself.
+def _suspect(
+    part: Sequence[Figure], larger: Sequence[Figure], is_time: bool, tolerance: float
+) -> str:
+    """Return a sentence about what deviates at some sizes, below larger ones that do not."""
+    of = part[0] if larger else part[-1]
     bound, named = of.bound, of.bound.text()
-    pure = [
-        at for at in part if at.bound.resource == bound.resource and at.bound.share >= _PURE
-    ] or part  # fmt: skip
+
+    def bounded(figures: Sequence[Figure]) -> list[Figure]:
+        """Return the sizes at which hardly anything but this resource takes time."""
+        same = (at for at in figures if at.bound.resource == bound.resource)
+        return [at for at in same if at.bound.share >= _PURE]
+
+    pure = bounded(part) or part
     ratios = np.array([at.ratio for at in pure])
     offset = np.array([at.measured - at.expected for at in pure])
     factor = float(np.exp(np.log(ratios).mean()))
@@ -258,15 +283,16 @@ def _suspect(part: Sequence[Figure], of: Figure, is_time: bool, tolerance: float
             f"Suspect parameters of the model, not the machine: what bounds these sizes ({named}) "
             f"is given as {1 / factor:.2f} times what it takes in fact."
         )
-    constant = ratios.max() / ratios.min() <= 1 + tolerance
-    if constant and bound.resource in RATES:
+    constant, cleared = ratios.max() / ratios.min() <= 1 + tolerance, bool(bounded(larger))
+    if constant and bound.resource in RATES and not cleared:
         return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, by a constant factor."
     if is_time and np.ptp(offset) <= tolerance * offset.min():
         least = np.median(offset) / 1e3
         return f"Suspect latency or overhead: sizes take {least:.2f} us more than expected."
-    if constant:
+    if constant and not cleared:
         return f"Suspect {named}: it takes {factor:.2f} times as long, by a constant factor."
+    why = "larger sizes, which it bounds too, are as expected" if cleared else "the ratio changes"
     return (
-        f"The ratio changes where {named} bounds, so its speed does not explain it: suspect "
-        "another algorithm, protocol or number of channels, or disturbance by other jobs."
+        f"It is not the speed of what bounds these sizes ({named}), as {why}: suspect another "
+        "algorithm, protocol or number of channels, or disturbance by other jobs."
     )

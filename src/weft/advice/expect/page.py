@@ -31,16 +31,16 @@ def expectation_page(result: Expectation) -> Page:
     for each in series:
         rows = tuple(
             {
-                "size B": f"{at.size_bytes:,}", "measured": f"{at.measured:,.4g}",
-                "expected": f"{at.expected:,.4g}", "ratio": f"{at.ratio:.2f}",
+                "size B": f"{at.size_bytes:,}", "measured": each.shown(at.measured),
+                "expected": each.shown(at.expected), "ratio": f"{at.ratio:.2f}",
                 "interval": at.low and f"{at.low:.2f} to {at.high:.2f} ({at.interval})",
-                "bound by": at.bound.text(), "share": f"{at.bound.share:.0%}",
+                "choice": at.choice, "bound by": at.bound.text(), "share": f"{at.bound.share:.0%}",
             }
             for at in each.figures
         )  # fmt: skip
         drawn = {"measured (points) and expected (line)": _picture(each, result.tolerance)}
         sections.append(PageSection(each.name, (drawn,), each.text()))
-        sections.append(PageSection(f"{each.name}: {'ns' if each.is_time else 'Gb/s'}", rows))
+        sections.append(PageSection(f"{each.name}: sizes", rows))
     largest = [bytes_text(each.figures[-1].size_bytes) for each in series]
     return Page(
         result.fabric, f"Measured and expected on {result.fabric.name}",
@@ -51,14 +51,14 @@ def expectation_page(result: Expectation) -> Page:
             PatternRun(each.name, size, load * rate, load, no_users="All traffic is of this run.")
             for each, size, load in zip(series, largest, result.loads, strict=True)
         ),
-        notes=result.notes, answer=" ".join(f"{each.name}: {each.text()}" for each in series),
+        notes=result.notes, answer=result.answer(),
         best=series[0].name, sections=tuple(sections), words=_WORDS,
     )  # fmt: skip
 
 
 def _picture(series: SizeSeries, tolerance: float) -> Markup:
     """Return a picture: values by size above, ratios below, with the tolerance as a band."""
-    figures, unit = series.figures, "ns" if series.is_time else "Gb/s"
+    figures = series.figures
     values = [value for at in figures for value in (at.measured, at.expected)]
     low, high = floor(log10(min(values))), ceil(log10(max(values) * 1.001))
     at_x = [log2(max(at.size_bytes, 0.5)) for at in figures]
@@ -81,7 +81,7 @@ def _picture(series: SizeSeries, tolerance: float) -> Markup:
         f'<rect x="{_LEFT}" y="{band[0]:.1f}" width="{_RIGHT - _LEFT}" '
         f'height="{band[1] - band[0]:.1f}" fill="currentColor" opacity="0.12"/>'
     ]
-    lines = [(y(10.0**power), f"{10.0**power:,g} {unit}") for power in range(low, high + 1)]
+    lines = [(y(10.0**power), series.shown(10.0**power)) for power in range(low, high + 1)]
     for height, words in [*lines, *((below(each), f"× {each:g}") for each in _LINES)]:
         path = f"M{_LEFT} {height:.1f}H{_RIGHT}"
         parts.append(f'<path d="{path}" stroke="currentColor" opacity="0.2"/>')

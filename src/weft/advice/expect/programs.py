@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, in_file
 from weft.fabrics import Fabric
 from weft.measured.measurements import POINT_TO_POINT
 from weft.workload import Workload, WorkloadBuilder, load_workload
@@ -77,14 +77,15 @@ def program_of(
     placed = _placed(list(hosts.values()), each)
     name, size = row["operation"], row["size_bytes"]
     if gpus:
-        spec = f"nccl:{name},size={size}"
+        spec = f"nccl:{'broadcast' if name == 'bcast' else name},size={size}"
     elif COLLECTIVES[name].sizes is Sizes.NONE:
         spec = f"{name}:library={library}" if library else name
     else:
         # The size of reduce-scatter is that of all blocks.
         size = -(-size // ranks) if name == "reduce-scatter" else size
         spec = f"{name}:size={size}" + f",library={library}" * bool(library)
-    work = load_workload(spec, ranks, places=Places.of(fabric, placed))
+    with in_file(row["source"], row["line"]):
+        work = load_workload(spec, ranks, places=Places.of(fabric, placed))
     return BenchmarkRun(work, placed, lambda result: float(result.makespan_ns))
 
 
