@@ -95,10 +95,13 @@ class MachineModel:
         if len(self.near) != self.processors or set(self.near) != set(range(self.adapters)):
             raise InputError(
                 f"near lists {len(self.near)} adapters, {sorted(set(self.near))}; expected one for "
-                f"each of the {self.processors} processors, and all of 0 to {self.adapters - 1}"
+                f"each of the {self.processors} processors, and all of 0 to {self.adapters - 1}",
+                key="near",
             )
         if self.adapters % self.num_rails:
-            raise InputError(f"{self.adapters} adapters are not a multiple of {self.rails} rails")
+            raise InputError(
+                f"{self.adapters} adapters are not a multiple of {self.rails} rails", key="rails"
+            )
         if self.shared_adapters and not self.pcie_gbps:
             raise InputError(
                 f"adapter {self.shared_adapters[0]} has a PCIe switch, but pcie_gbps is 0"
@@ -140,7 +143,10 @@ def read_model(text: str, name: str, path: str | Path) -> MachineModel:
     try:
         return _adapter().validate_python(given)
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()
+        first = next(
+            (each for each in errors if each["type"] == "unexpected_keyword_argument"), errors[0]
+        )
         raise InputError(
             f"{'.'.join(map(str, first['loc']))}: {in_words(first)}",
             file=path,

@@ -40,6 +40,7 @@ KIND = record_type(
     full_packet_ps="i8",  # duration of a packet of the largest size
     rate_gbps="f8",
     memory_gbps="f8",  # rate of the memory of the adapter at one end; 0 for no limit
+    more_credits="i8",  # credits of a lane beyond those of a buffer, for what is under way
 )
 
 ROW = record_type(

@@ -29,7 +29,7 @@ def look(net, held, wants, wants_lane, why):
         into = net.topology.links[link]
         for lane in range(count):
             taken = credits_now(net.credits, net.lanes[link * count + lane], now)
-            held[link, lane] = rules.buffer_credits - taken
+            held[link, lane] = max(rules.buffer_credits - taken, np.int64(0))
             wants[link, lane] = -1
             wants_lane[link, lane] = -1
             why[link, lane] = NOTHING_WAITS

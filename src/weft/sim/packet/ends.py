@@ -57,13 +57,15 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
     row = flying["link"].astype(np.int64) * rules["lanes"] + flying["lane"]
     inside = np.zeros(len(lanes), dtype=np.int64)
     np.add.at(inside, row, -(-wire // rules["credit_bytes"]))
-    capacity = int(rules["buffer_credits"])
+    more = net.topology.kinds["more_credits"][net.topology.links["kind"]]
+    capacity = rules["buffer_credits"] + np.repeat(more, rules["lanes"])
     total = lanes["credits"] + back + inside
     wrong = np.flatnonzero(total != capacity)
     if len(wrong):
         link, lane = divmod(int(wrong[0]), int(rules["lanes"]))
         raise BrokenInvariant(
-            f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of {capacity}"
+            f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of "
+            f"{capacity[wrong[0]]}"
         )
     injected, delivered = int(count["serials"]), int(count["delivered"])
     bytes_in, bytes_out = int(count["injected_bytes"]), int(count["delivered_bytes"])
@@ -79,7 +81,7 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
         "injected_bytes": bytes_in,
         "delivered_bytes": bytes_out,
         "in_flight_bytes": int(wire.sum()),
-        "credits": capacity * len(total),
+        "credits": int(capacity.sum()),
         "held_credits": int(inside.sum() + back.sum()),
     }
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.fabrics.arrays import OUTSIDE
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.net import Topology
 from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
@@ -124,6 +125,12 @@ class PacketNetwork:
         kinds["arrival_ps"] = latency + np.where(head >= 0, passing[head], 0)
         kinds["full_packet_ps"] = [durations[each] for each in rate]
         kinds["rate_gbps"], kinds["memory_gbps"] = rate, memory
+        # What is inside machines is made for its latency: its buffers hold what is under way.
+        out = fabric.adapter == OUTSIDE
+        outside = out[fabric.link_from] & out[fabric.link_to]
+        trip_ps = (kinds["arrival_ps"] + kinds["credit_latency_ps"])[: fabric.num_links]
+        under_way = trip_ps * fabric.link_rate_gbps / 8000 / hardware.credit_bytes
+        kinds["more_credits"][: fabric.num_links] = np.where(outside, 0, np.ceil(under_way))
         kinds, kind = np.unique(kinds, return_inverse=True)
         ports = np.diff(graph.row_base)
         _check_credits(fabric, np.bincount(head[head >= 0]) * lanes, hardware)

@@ -121,7 +121,9 @@ class PacketRunState:
                 links * lanes,
                 records.LANE,
                 {
-                    "credits": hardware.buffer_credits, "first_return": -1, "last_grant": -1,
+                    "credits": hardware.buffer_credits
+                    + np.repeat(topology.kinds["more_credits"][topology.links["kind"]], lanes),
+                    "first_return": -1, "last_grant": -1,
                     "first_pair": -1, "last_pair": -1,
                 },
             ),

@@ -153,7 +153,7 @@ def host_flows(
         key = source + destination
         start = np.where(start >= 0, start + key % np.maximum(per_host[source], 1), -1)
         end = np.where(end >= 0, end + key % np.maximum(per_host[destination], 1), -1)
-    up = np.flatnonzero(fabric.is_scale_up) if scale_up else ()
+    up = np.flatnonzero(fabric.is_scale_up[: fabric.num_host_endpoints]) if scale_up else ()
     if len(up):
         scale_up_of = np.full(fabric.num_hosts, -1, dtype=np.int32)
         scale_up_of[fabric.endpoint_node[up] - fabric.num_switches] = up
