@@ -11,7 +11,7 @@ from tests.workload_runs import finish_times
 
 import weft
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics.machine_model import named_model
+from weft.fabrics.machine_model import machine_model
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
 from weft.workload.apps.train import _Plan
@@ -208,7 +208,7 @@ def test_all_ways_to_divide_a_model_end(options: dict[str, Any]) -> None:
 
 
 def test_the_peak_is_that_of_the_gpu_of_the_machine() -> None:
-    machine, ranks = named_model("dgx-h100"), np.arange(4)
+    machine, ranks = machine_model("dgx-h100"), np.arange(4)
     speeds = [
         step(4, Places(ranks, ranks * 0, replace(machine, name=name)), **options).step
         for name, options in (("gb200-nvl72", {}), ("dgx-h100", {}), ("mine", {"flops": 1e15}))
