@@ -17,6 +17,7 @@ from tests.reference import penalty
 from tests.reference.maxmin import max_min_rates
 from weft.fabrics import Fabric
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.sim.common.host_parameters import HostParameters
 from weft.workload import Kind, Workload
 
 
@@ -102,7 +103,8 @@ class PlainFlow:
         eager_bytes: int,
         handshake: bool,
         rendezvous: str,
-        overhead_ns: float,
+        overhead_ns: float | None,
+        host_parameters: HostParameters,
         mtu_bytes: int,
         header_bytes: int,
         switch_latency_ns: float,
@@ -110,10 +112,17 @@ class PlainFlow:
         local_latency_ns: float,
     ):
         self.work, self.sharing, self.hosts = workload, sharing, hosts
-        self.eager, self.handshake, self.overhead = eager_bytes, handshake, overhead_ns
+        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
+        if overhead_ns is not None:
+            self.parts = ((0, overhead_ns, 0.0),)
         self.rendezvous = rendezvous
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
+        if host_parameters.adapter_gbps:
+            payload = host_parameters.adapter_gbps / 8 * mtu_bytes / (mtu_bytes + header_bytes)
+            for link, (a, b) in enumerate(zip(fabric.link_from, fabric.link_to, strict=True)):
+                if max(a, b) >= fabric.num_switches:
+                    self.capacity[link] = min(self.capacity[link], payload)
         self.paths: dict[int, dict[int, Fraction]] = {}
         self.latency: dict[int, float] = {}
         for op in range(workload.num_ops):
@@ -131,6 +140,7 @@ class PlainFlow:
                 )
                 hops = float(sum(self.paths[op].values()))
                 self.latency[op] = cables + (hops - 1) * switch_latency_ns
+                self.latency[op] += 2 * (host_parameters.adapter_latency_ns or 0.0)
         # Links inside some path (neither its first nor its last), which the contention-graph
         # model shares besides adapters.
         self.inner = [False] * fabric.num_links
@@ -245,7 +255,7 @@ class PlainFlow:
         work, kind = self.work, Kind(int(self.work.kind[op]))
         takes = float(work.duration_ns[op]) if kind == Kind.CALC else 0.0
         if kind in (Kind.SEND, Kind.PUT):
-            takes = self.overhead
+            takes = self.overhead(int(work.size_bytes[op]))
         processor = (int(work.rank[op]), int(work.cpu[op]) if len(work.cpu) else 0)
         if takes and not self._occupied(processor, takes, op, lambda: self.start(op)):
             return
@@ -388,11 +398,15 @@ class PlainFlow:
         if send not in self.arrived or receive not in self.started:
             return
         processor = (int(self.work.rank[receive]), 0)
-        if self.overhead and not self._occupied(
-            processor, self.overhead, receive, lambda: self._take(send)
-        ):
+        takes = self.overhead(int(self.work.size_bytes[send]))
+        if takes and not self._occupied(processor, takes, receive, lambda: self._take(send)):
             return
-        self.at(self.now + self.overhead, lambda: self.end(receive))
+        self.at(self.now + takes, lambda: self.end(receive))
+
+    def overhead(self, size: int) -> float:
+        """Return the processor's time for a message of a size."""
+        _, ns, per_byte = max(part for part in self.parts if part[0] <= size)
+        return ns + per_byte * size
 
     def _occupied(
         self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]

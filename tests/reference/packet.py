@@ -16,6 +16,7 @@ from tests.reference.packet_layout import Message, lay, ps
 from tests.reference.packet_state import EVENTS, REPORTS
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
+from weft.sim.common.host_parameters import HostParameters
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Kind, Workload
 
@@ -25,6 +26,7 @@ PROCESSOR, RELEASE, END, JOIN, ARRIVE = range(5)
 REQUEST, ANSWER, DATA = range(3)
 
 STANDARD = Hardware()
+NOTHING_KNOWN = HostParameters()
 
 
 class PlainPackets:
@@ -46,6 +48,7 @@ class PlainPackets:
         handshake: bool = True,
         rendezvous: str = "get",
         overhead_ns: float = 0.0,
+        host_parameters: HostParameters = NOTHING_KNOWN,
         local_gbps: float = 100.0,
         local_latency_ns: float = 200.0,
         lid_offset: Sequence[int] | None = None,
@@ -54,7 +57,9 @@ class PlainPackets:
         flit_bytes: int = 64,
     ):
         self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
-        self.eager, self.handshake, self.overhead = eager_bytes, handshake, ps(overhead_ns)
+        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
+        if not self.parts or overhead_ns:
+            self.parts = ((0, overhead_ns, 0.0),)
         self.rendezvous = rendezvous
         self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
         self.copied: dict[tuple[int, int], int] = defaultdict(int)
@@ -203,7 +208,14 @@ class PlainPackets:
         kind = self.work.kind[op]
         if kind == Kind.CALC:
             return ps(self.work.duration_ns[op])
-        return self.overhead if kind in (Kind.SEND, Kind.PUT) else 0
+        return self._overhead(op) if kind in (Kind.SEND, Kind.PUT) else 0
+
+    def _overhead(self, op: int) -> int:
+        """Return the processor's time for a message, by its size [21]."""
+        send = int(self.work.match[op]) if self.work.kind[op] == Kind.RECV else op
+        size = int(self.work.size_bytes[send])
+        _, ns, per_byte = max(part for part in self.parts if part[0] <= size)
+        return ps(ns + per_byte * size)
 
     def _must_wait(self, op: int) -> bool:
         """Queue an operation if its processor is busy or has a queue; return whether it did."""
@@ -265,25 +277,25 @@ class PlainPackets:
             if send in self.requested:
                 self._post(self.now, send, ANSWER)
         elif send in self.posted:
-            self._post(max(self.now, self.posted[send] + self.overhead), send, DATA)
+            self._post(max(self.now, self.posted[send] + self._overhead(send)), send, DATA)
 
     def _start_rendezvous(self, op: int) -> None:
         """Begin a rendezvous [21]."""
         if self.handshake:
-            self._post(self.now + self.overhead, op, REQUEST)
+            self._post(self.now + self._overhead(op), op, REQUEST)
         elif int(self.work.match[op]) in self.posted:
-            self._post(self.now + self.overhead, op, DATA)
+            self._post(self.now + self._overhead(op), op, DATA)
 
     def _received(self, op: int) -> None:
         """Complete a posted receive whose message has arrived."""
-        if self.overhead == 0:
+        if self._overhead(op) == 0:
             self._end(op)
         elif not self._must_wait(op):
             self._process_receive(op)
 
     def _process_receive(self, op: int) -> None:
-        self.busy[self._processor(op)] = self.now + self.overhead
-        self._note(self.now + self.overhead, END, op, lambda: self._end(op))
+        self.busy[self._processor(op)] = self.now + self._overhead(op)
+        self._note(self.now + self._overhead(op), END, op, lambda: self._end(op))
 
     # -- messages --------------------------------------------------------------------------------
 

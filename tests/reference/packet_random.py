@@ -14,6 +14,7 @@ from tests.random_workloads import random_workload
 from tests.reference.packet_cases import fabric_of
 from weft.fabrics import Fabric, FabricBuilder
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.sim.common.host_parameters import HostParameters, Overhead
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 
@@ -194,6 +195,10 @@ def random_case(seed: int) -> RandomCase:
         "local_latency_ns": float(random.choice([0.0, 55.5])),
         "seed": int(random.integers(100)),
     }
+    if options["overhead_ns"] == 31.7:
+        parts = (Overhead(from_bytes=0, ns=31.7), Overhead(from_bytes=600, ns=5, ns_per_byte=0.21))
+        options["host_parameters"] = HostParameters(overhead=parts)
+        del options["overhead_ns"]
     lids = np.zeros(work.num_ops, dtype=np.int64)
     if isinstance(routes, TableRoutes) and routes.lmc:
         lids[work.messages] = random.integers(1 << routes.lmc, size=len(work.messages))

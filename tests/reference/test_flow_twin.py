@@ -10,6 +10,7 @@ import pytest
 import weft
 from tests.random_workloads import random_workload
 from tests.reference.flow import PlainFlow
+from weft.sim.common.host_parameters import HostParameters, Overhead
 from weft.workload import WorkloadBuilder
 
 FABRICS = ("xgft:2;3,3;1,2", "kns:k=3,n=2", "torus:3x3", "bcube:3,k=1")
@@ -36,6 +37,9 @@ def test_agrees_with_the_reference(seed: int) -> None:
         "handshake": bool(random.integers(2)),
         "rendezvous": ("get", "put", "put-shared")[seed // 12 % 3],
         "overhead_ns": 0.0,
+        "host_parameters": HostParameters(
+            adapter_gbps=(None, 90.0, 500.0)[seed % 3], adapter_latency_ns=(None, 75.5)[seed % 2]
+        ),
         "mtu_bytes": int(random.choice([1, 2048, 9000])),
         "header_bytes": int(random.choice([0, 26, 700])),
         "switch_latency_ns": float(random.choice([0.0, 90.0])),
@@ -74,8 +78,15 @@ def test_processors_run_one_operation_at_a_time(seed: int) -> None:
         builder.calc(int(ends[0]), float(random.uniform(0, 900)), cpu=cpu, after=[])
     work = builder.build()
     options = {
-        "eager_bytes": 5000, "handshake": True, "rendezvous": "get", "overhead_ns": 73.1,
+        "eager_bytes": 5000, "handshake": True, "rendezvous": "get",
+        "overhead_ns": 73.1 if seed % 2 else None,
         "mtu_bytes": 9000, "header_bytes": 26,
+        "host_parameters": HostParameters(
+            overhead=(
+                Overhead(from_bytes=0, ns=41.3),
+                Overhead(from_bytes=3000, ns=80.7, ns_per_byte=0.0313),
+            )
+        ),
         "switch_latency_ns": 50.0, "local_gbps": 80.0, "local_latency_ns": 10.0,
     }  # fmt: skip
     plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], sharing="maxmin", **options)

@@ -26,6 +26,12 @@ from weft.core.settings import (
 )
 from weft.core.units import Bytes, Nanoseconds
 from weft.routing.routes import Routes
+from weft.sim.common.host_parameters import (
+    NO_OVERHEAD,
+    HostParameters,
+    OverheadPart,
+    read_host_parameters,
+)
 from weft.sim.common.policies import NO_CHOICE, usual_of
 from weft.sim.common.programs import Rendezvous
 from weft.sim.flit import policy as flit_policies
@@ -81,6 +87,10 @@ def _model(given: object) -> object:
     return read_coefficients(given).model if isinstance(given, str | Path) else given
 
 
+def _host_parameters(given: object) -> object:
+    return read_host_parameters(given) if isinstance(given, str | Path) else given
+
+
 Phase = Annotated[str, Called("phase")]
 
 
@@ -102,8 +112,9 @@ class RunSettings(Settings):
     scheduler
         Further options of the policy ``nrk``, as in ``latency=5us,choice=optimum``.
     hardware
-        Settings of switches and adapters. The flow level uses only `mtu`, `header` and
-        `switch_latency`, the flit level `mtu`, `header`, `control` and `adapter_latency`.
+        Settings of switches and adapters. The flow level uses only `mtu`, `header`,
+        `switch_latency`, `adapter_gbps` and `adapter_latency`, the flit level `mtu`, `header`,
+        `control` and `adapter_latency`.
     router
         Settings of routers, as in ``lanes=4,buffer=8``.
     adapter
@@ -133,6 +144,10 @@ class RunSettings(Settings):
         ``get`` and ``put``, which are the same there.
     overhead_ns
         Processor time at the sender and at the receiver of each message (o of LogP).
+    host_parameters
+        Parameters of hosts, or their file, as ``weft expect --fit`` writes it: `eager_bytes`,
+        overhead by size instead of `overhead_ns`, `adapter_latency` and `adapter_gbps` of the
+        hardware. Settings that are given override it.
     switch_latency_ns
         Latency of each switch on the path, in addition to the latency of cables.
     latency_ns
@@ -206,10 +221,19 @@ class RunSettings(Settings):
         Annotated[tuple[Phase, ...], BeforeValidator(_listed)], Option(levels=FLIT)
     ] = ()
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
-    eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
+    eager_bytes: Annotated[
+        Bytes | None, Option(levels=TIMED, usual="16 KiB, or that of the host parameters")
+    ] = None
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True
     rendezvous: Annotated[Rendezvous, Option(levels=TIMED)] = "get"
-    overhead_ns: Annotated[Nanoseconds, Option(levels=TIMED)] = 0.0
+    overhead_ns: Annotated[
+        Nanoseconds | None, Option(levels=TIMED, usual="0, or that of the host parameters")
+    ] = None
+    host_parameters: Annotated[
+        InstanceOf[HostParameters] | None,
+        BeforeValidator(_host_parameters),
+        Option(levels=TIMED, written=File),
+    ] = None
     switch_latency_ns: Annotated[
         Nanoseconds | None, Option(levels=COARSE, usual="the switch latency of the hardware")
     ] = None
@@ -281,16 +305,21 @@ class RunSettings(Settings):
     @property
     def flow(self) -> dict[str, Any]:
         """Options of the flow level by name."""
+        hardware = self._hardware
+        wire_bytes = hardware.mtu_bytes + hardware.header_bytes
+        gbps = hardware.adapter_gbps
         return {
             **self._of("flow"),
-            "mtu_bytes": self.hardware.mtu_bytes,
-            "header_bytes": self.hardware.header_bytes,
+            "mtu_bytes": hardware.mtu_bytes,
+            "header_bytes": hardware.header_bytes,
             "switch_latency_ns": self.latency_of_switches_ns,
+            "adapter_gbps": None if gbps is None else gbps * hardware.mtu_bytes / wire_bytes,
+            "adapter_latency_ns": hardware.adapter_latency_ns,
         }
 
     def packet(self, routes: Routes) -> dict[str, Any]:
         """Return the options of the packet level by name."""
-        hardware, latency_ns = self.hardware, self.latency_of_switches_ns
+        hardware, latency_ns = self._hardware, self.latency_of_switches_ns
         if hardware.switch_latency_ns != latency_ns:
             hardware = replace(hardware, switch_latency_ns=latency_ns)
         return {
@@ -304,16 +333,33 @@ class RunSettings(Settings):
         usual = usual_policy(routes, "flit") if isinstance(routes, Routes) else None
         return {
             **self._of("flit"),
-            "hardware": self.hardware,
+            "hardware": self._hardware,
             "policy": usual if self.policy is None else self.policy,
         }
 
+    @property
+    def _hardware(self) -> Hardware:
+        """Hardware with the host parameters that it does not set."""
+        known = self.host_parameters or HostParameters()
+        names = ("adapter_gbps", "adapter_latency_ns")
+        values = {name: getattr(self.hardware, name) or getattr(known, name) for name in names}
+        return replace(self.hardware, **{name: v for name, v in values.items() if v is not None})
+
     def _of(self, level: Level) -> dict[str, Any]:
-        return {
+        values = {
             item.field: getattr(self, item.field)
             for item in settings(RunSettings, level)
-            if item.field not in ("hardware", "switch_latency_ns")
+            if item.field not in ("hardware", "switch_latency_ns", "host_parameters")
         }
+        if level in TIMED:
+            known = self.host_parameters or HostParameters()
+            usual = known.parts or NO_OVERHEAD
+            own = self.overhead_ns
+            values["overhead"] = usual if own is None else (OverheadPart(0, own, 0.0),)
+            values["eager_bytes"] = next(
+                size for size in (self.eager_bytes, known.eager_bytes, 16384) if size is not None
+            )
+        return values
 
 
 def levels_with(name: str) -> str:

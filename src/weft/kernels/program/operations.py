@@ -83,7 +83,7 @@ def arrives(ranks, op, now, until):
 @part_njit()
 def received(ranks, op, now, until):
     """End a posted receive whose message has arrived, after the processor's overhead."""
-    overhead = ranks.rules.overhead
+    overhead = ranks.program.duration[op]
     if overhead > 0:
         if waits(ranks, op, until):
             return
@@ -115,11 +115,8 @@ def waits(ranks, op, until):
 @part_njit()
 def takes(ranks, op):
     """Return how long an operation occupies its processor when it starts."""
-    kind = ranks.program.kind[op]
-    if kind == CALC:
-        return ranks.program.duration[op]
-    overhead = ranks.rules.overhead
-    return overhead if kind in (SEND, PUT) else overhead * 0
+    duration = ranks.program.duration[op]
+    return duration if ranks.program.kind[op] in (CALC, SEND, PUT) else duration * 0
 
 
 @part_njit()
@@ -174,7 +171,8 @@ def _begins_at(ranks, op, time, now, until):
 def _begin_rendezvous(ranks, send, now, until):
     """Begin a rendezvous that needs no request; both send and receive are posted."""
     posted, rules = ranks.posted, ranks.rules
-    requested, answered = posted[send] + rules.overhead, posted[ranks.program.match[send]]
+    requested = posted[send] + ranks.program.duration[send]
+    answered = posted[ranks.program.match[send]]
     begin = max(requested, answered)
     if ranks.program.route[send] == LOCAL and rules.handshake:
         begin = max(requested + rules.local_latency, answered) + rules.local_latency
@@ -280,7 +278,7 @@ def _processor_free(ranks, processor, now, until):
     op = np.int64(queue[rank, cpu]) - 1
     queue[rank, cpu] = merge_waiting(left[op], right[op], left, right)
     if ranks.program.kind[op] == RECV:
-        busy[rank, cpu] = now + ranks.rules.overhead
+        busy[rank, cpu] = now + ranks.program.duration[op]
         push_event(ranks.heap, busy[rank, cpu], event(END, op))
     else:
         starts(ranks, op, now, until)

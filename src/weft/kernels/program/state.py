@@ -24,8 +24,8 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
 
     `eager_bytes` is the size of the largest eager message; with `handshake`, a request and an
     answer precede larger messages. Requests and answers use the queue `control_queue` of their pair
-    of ranks, the data after them `data_queue`, and all else queue 0. `overhead` is the processor's
-    time for a message at each end, `adapter_latency` the time between an adapter and its processor.
+    of ranks, the data after them `data_queue`, and all else queue 0. `adapter_latency` is the time
+    between an adapter and its processor.
     A copy within a host takes ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if
     `local_whole` is set, and its message arrives `local_latency` later. With `scheduled`, requests
     of routing keys wait for the scheduler; otherwise they take no time.
@@ -36,7 +36,6 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
             ("handshake", np.bool_),
             ("control_queue", np.int64),
             ("data_queue", np.int64),
-            ("overhead", unit),
             ("adapter_latency", unit),
             ("local_latency", unit),
             ("local_gbps", np.float64),
@@ -57,8 +56,8 @@ class Program(NamedTuple):
     size_bytes: Any
     match: Any
     cpu: Any
-    #: *unit* [ops]: duration of a calculation, and earliest start of an operation; `release` may be
-    #: empty.
+    #: *unit* [ops]: duration of a calculation or overhead of a message at its processor, and
+    #: earliest start of an operation; `release` may be empty.
     duration: Any
     release: Any
     #: Operations that depend on each operation; see `weft.workload.Workload.after`.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
 from weft.kernels.records import record
+from weft.sim.common.host_parameters import OverheadPart
+from weft.sim.common.times import LONGEST_NS
 from weft.workload import Kind, Workload
 
 #: How the data of a large message are moved once both sides are ready.
@@ -33,9 +36,10 @@ def lay_ranks(
 ) -> Ranks:
     """Return the kernels' state of the programs of ranks at time 0.
 
-    `duration`, `release`: duration and release time of each operation, in the unit and dtype of the
-    simulation level; `release` may be empty. `route` [ops]: route of each operation; `LOCAL` if the
-    message stays within a machine. `rules`: values of `weft.kernels.program.state.rules_dtype`.
+    `duration`, `release`: duration (see `durations`) and release time of each operation, in the
+    unit and dtype of the simulation level; `release` may be empty. `route` [ops]: route of each
+    operation; `LOCAL` if the message stays within a machine. `rules`: values of
+    `weft.kernels.program.state.rules_dtype`.
     """
     ops, ranks = workload.num_ops, workload.num_ranks
     pending = np.subtract(
@@ -98,6 +102,27 @@ def lay_ranks(
         copy_pair=copy_pair,
         copied_until=np.zeros(len(pairs), dtype=unit),
     )
+
+
+def durations(workload: Workload, overhead: Sequence[OverheadPart]) -> NDArray[np.float64]:
+    """Return the time that each operation takes of its processor, float64 [ops] ns.
+
+    It is the duration of a calculation, and the overhead of a send, put or receive by the size of
+    its message.
+    """
+    if not any(part.ns or part.ns_per_byte for part in overhead):
+        return workload.duration_ns
+    kind = workload.kind
+    ops = np.flatnonzero((kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV))
+    received = kind[ops] == Kind.RECV
+    size = workload.size_bytes[np.where(received, workload.match[ops], ops)]
+    begin, ns, ns_per_byte = np.array(overhead, dtype=np.float64).T
+    part = np.searchsorted(begin, size, side="right") - 1
+    takes = workload.duration_ns.copy()
+    takes[ops] = ns[part] + ns_per_byte[part] * size
+    if takes.max() > LONGEST_NS:
+        raise InputError(f"the overhead of a message is {takes.max():.4g} ns; expected less")
+    return takes
 
 
 class RankPairs(NamedTuple):

@@ -24,7 +24,7 @@ from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
+from weft.sim.common.programs import deadlock_of_ranks, durations, lay_ranks, queue_pairs
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.replay import ReplayInPicoseconds, ratio
 from weft.sim.common.times import (
@@ -191,8 +191,8 @@ def run_flits(
     if len(several):
         name = routing if isinstance(routing, str) else routing.engine
         check_multicasts(name, router, adapter.held, workload)
-        if options["overhead_ns"]:
-            raise InputError("hardware broadcasts and barriers go without overhead_ns")
+        if any(part.ns or part.ns_per_byte for part in options["overhead"]):
+            raise InputError("hardware broadcasts and barriers go without overhead of messages")
         # Whatever its size, a multicast needs no rendezvous.
         size = workload.size_bytes.copy()
         size[several] = size[workload.match[several]] = 0
@@ -359,13 +359,12 @@ def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any
     route[ops] = 0
     return lay_ranks(
         workload,
-        picoseconds(workload.duration_ns),
+        picoseconds(durations(workload, options["overhead"])),
         picoseconds(workload.release_ns),
         route,
         {
             "eager_bytes": options["eager_bytes"],
             "handshake": options["handshake"],
-            "overhead": picoseconds(options["overhead_ns"]),
             "adapter_latency": picoseconds(options["hardware"].adapter_latency_ns),
             "local_latency": picoseconds(options["local_latency_ns"]),
             "local_gbps": options["local_gbps"],

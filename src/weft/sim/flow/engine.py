@@ -25,6 +25,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.programs import (
     RankPairs,
     deadlock_of_ranks,
+    durations,
     lay_ranks,
     numbered,
     queue_pairs,
@@ -134,6 +135,8 @@ def lay_messages(
             "ports",
             "switch_latency_ns",
             "latency_ns",
+            "adapter_gbps",
+            "adapter_latency_ns",
         )
     }
     size = sizes = None
@@ -193,14 +196,13 @@ class FlowState:
         return cls(
             ranks=lay_ranks(
                 workload,
-                workload.duration_ns,
+                durations(workload, options["overhead"]),
                 workload.release_ns,
                 route,
                 {
                     "eager_bytes": options["eager_bytes"],
                     "handshake": options["handshake"],
                     **queues_of(options["rendezvous"]),
-                    "overhead": options["overhead_ns"],
                     "local_latency": options["local_latency_ns"],
                     "local_gbps": options["local_gbps"],
                     "local_units_per_byte": 8.0,

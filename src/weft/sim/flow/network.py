@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.fabrics.arrays import LinkKind
 from weft.kernels.routes.route_links import hashed_routes, split_routes
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
@@ -73,6 +74,8 @@ def lay_routes(
     lid_offset: ArrayLike = 0,
     switch_latency_ns: float = 0.0,
     latency_ns: float | None = None,
+    adapter_gbps: float | None = None,
+    adapter_latency_ns: float = 0.0,
 ) -> Network:
     """Return the links of the routes between pairs of hosts.
 
@@ -88,6 +91,8 @@ def lay_routes(
     - `ports`, `lid_offset`: as in `weft.sim.static.loads.host_flows`.
     - `switch_latency_ns`: latency of each switch on the path, added to the latencies of cables.
     - `latency_ns`: latency of every route, instead of the sum over its cables and switches.
+    - `adapter_gbps`: rate of adapters for payload, if that is below the rate of their cables.
+    - `adapter_latency_ns`: latency of each of the two adapters, added to that of the route.
     """
     routes.check(fabric)
     if multipath not in get_args(Multipath):
@@ -118,6 +123,10 @@ def lay_routes(
             f"{fabric.name}{more}"
         )
     capacity = fabric.link_rate_gbps / _GBPS_PER_BYTE_PER_NS
+    if adapter_gbps is not None:
+        of_adapter = fabric.link_kind != LinkKind.SWITCH_SWITCH
+        most = np.where(of_adapter, adapter_gbps / _GBPS_PER_BYTE_PER_NS, np.inf)
+        capacity = np.minimum(capacity, most)
     latency = np.full(len(offset) - 1, 0.0 if latency_ns is None else float(latency_ns))
     rate = np.zeros(len(offset) - 1)
     if len(rate):
@@ -126,7 +135,7 @@ def lay_routes(
         if latency_ns is None:
             hop = fabric.cable_latency_ns[link >> 1] + switch_latency_ns
             latency = np.add.reduceat(hop * share if len(share) else hop, offset[:-1])
-            latency -= switch_latency_ns
+            latency += 2 * adapter_latency_ns - switch_latency_ns
     return Network(
         capacity, offset, link, share, latency, rate,
         flows.sources, flows.destinations, chosen,

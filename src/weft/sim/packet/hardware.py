@@ -124,8 +124,8 @@ class Hardware(Settings):
         Bytes, headers included, that a queue pair sends before arbitration moves to the next queue
         pair; at least one packet [16].
     adapter_gbps
-        Rate at which adapters read and write memory; by default, memory is not slower than links
-        [8, 18].
+        Rate at which adapters read and write memory, headers included; by default, memory is not
+        slower than links [8, 18].
     adapter_latency_ns
         Latency of an adapter, which applies at both ends of a message [20].
     control_bytes
@@ -219,7 +219,7 @@ def _written() -> Iterator[Setting]:
 #: Level -> keys of the settings that it accepts; they include the buffer because a buffer must hold
 #: a packet.
 OF_LEVEL: Mapping[str, tuple[str, ...]] = {
-    "flow": ("mtu", "header", "buffer", "switch_latency"),
+    "flow": ("mtu", "header", "buffer", "switch_latency", "adapter_gbps", "adapter_latency"),
     "flit": ("mtu", "header", "buffer", "control", "adapter_latency"),
 }
 #: Every setting by its key in files and on the command line.

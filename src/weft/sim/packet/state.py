@@ -17,7 +17,7 @@ from weft.kernels.parts import renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.sim.common.programs import lay_ranks, queues_of
+from weft.sim.common.programs import durations, lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
@@ -77,14 +77,13 @@ class PacketRunState:
         reorders = policy.reorders or connections.several_paths
         ranks = lay_ranks(
             workload,
-            picoseconds(workload.duration_ns),
+            picoseconds(durations(workload, options["overhead"])),
             picoseconds(workload.release_ns),
             connections.route,
             {
                 "eager_bytes": options["eager_bytes"],
                 "handshake": options["handshake"],
                 **queues_of(options["rendezvous"]),
-                "overhead": picoseconds(options["overhead_ns"]),
                 "adapter_latency": picoseconds(hardware.adapter_latency_ns),
                 "local_latency": picoseconds(options["local_latency_ns"]),
                 "local_gbps": options["local_gbps"],

@@ -26,7 +26,16 @@ from weft.study.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputP
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
 
 #: Keys whose value may be the name of a file; in other texts, arguments of specs may be.
-_FILES = ("fabric", "source", "names", "also", "machines", "workload", "coefficients")
+_FILES = (
+    "fabric",
+    "source",
+    "names",
+    "also",
+    "machines",
+    "workload",
+    "coefficients",
+    "host_parameters",
+)
 
 #: Most errors that a message explains; the others are counted.
 _SHOWN = 5
