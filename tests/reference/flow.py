@@ -114,7 +114,7 @@ class PlainFlow:
         self.work, self.sharing, self.hosts = workload, sharing, hosts
         self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
         if overhead_ns is not None:
-            self.parts = ((0, overhead_ns, 0.0),)
+            self.parts = ((0, overhead_ns, 0.0, 0.0),)
         self.rendezvous = rendezvous
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
@@ -255,7 +255,7 @@ class PlainFlow:
         work, kind = self.work, Kind(int(self.work.kind[op]))
         takes = float(work.duration_ns[op]) if kind == Kind.CALC else 0.0
         if kind in (Kind.SEND, Kind.PUT):
-            takes = self.overhead(int(work.size_bytes[op]))
+            takes = self.overhead(op)
         processor = (int(work.rank[op]), int(work.cpu[op]) if len(work.cpu) else 0)
         if takes and not self._occupied(processor, takes, op, lambda: self.start(op)):
             return
@@ -307,7 +307,11 @@ class PlainFlow:
             self.copied[self._pair(op)] = done
             self.at(done, lambda: self.has_left(op, what))
             return
-        self.joining.append((op, what))
+        later = self._part(op)[3] if what == "data" else 0.0
+        if later:
+            self.at(self.now + later, lambda: self.joining.append((op, what)))
+        else:
+            self.joining.append((op, what))
 
     def _join(self) -> None:
         """Queue the messages of this moment: posted ones in program order, then released ones."""
@@ -387,7 +391,12 @@ class PlainFlow:
             self._advance_rendezvous(op, on_arrival=True)
             return
         if what == "answer":
-            self.released.append((int(self.work.match[op]), "data"))
+            send = int(self.work.match[op])
+            later = self._part(send)[3]
+            if later:
+                self.at(self.now + later, lambda: self.released.append((send, "data")))
+            else:
+                self.released.append((send, "data"))
             return
         self.arrived[op] = self.now
         if self.work.kind[op] == Kind.SEND:
@@ -398,15 +407,18 @@ class PlainFlow:
         if send not in self.arrived or receive not in self.started:
             return
         processor = (int(self.work.rank[receive]), 0)
-        takes = self.overhead(int(self.work.size_bytes[send]))
+        takes = self.overhead(send)
         if takes and not self._occupied(processor, takes, receive, lambda: self._take(send)):
             return
         self.at(self.now + takes, lambda: self.end(receive))
 
-    def overhead(self, size: int) -> float:
-        """Return the processor's time for a message of a size."""
-        _, ns, per_byte = max(part for part in self.parts if part[0] <= size)
-        return ns + per_byte * size
+    def overhead(self, send: int) -> float:
+        """Return the processor's time for a message, by its size."""
+        _, ns, per_byte, _ = self._part(send)
+        return ns + per_byte * int(self.work.size_bytes[send])
+
+    def _part(self, send: int) -> tuple[int, float, float, float]:
+        return max(part for part in self.parts if part[0] <= self.work.size_bytes[send])
 
     def _occupied(
         self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]

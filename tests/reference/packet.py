@@ -59,7 +59,7 @@ class PlainPackets:
         self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
         self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
         if not self.parts or overhead_ns:
-            self.parts = ((0, overhead_ns, 0.0),)
+            self.parts = ((0, overhead_ns, 0.0, 0.0),)
         self.rendezvous = rendezvous
         self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
         self.copied: dict[tuple[int, int], int] = defaultdict(int)
@@ -213,9 +213,11 @@ class PlainPackets:
     def _overhead(self, op: int) -> int:
         """Return the processor's time for a message, by its size [21]."""
         send = int(self.work.match[op]) if self.work.kind[op] == Kind.RECV else op
-        size = int(self.work.size_bytes[send])
-        _, ns, per_byte = max(part for part in self.parts if part[0] <= size)
-        return ps(ns + per_byte * size)
+        _, ns, per_byte, _ = self._part(send)
+        return ps(ns + per_byte * int(self.work.size_bytes[send]))
+
+    def _part(self, send: int) -> tuple[int, float, float, float]:
+        return max(part for part in self.parts if part[0] <= self.work.size_bytes[send])
 
     def _must_wait(self, op: int) -> bool:
         """Queue an operation if its processor is busy or has a queue; return whether it did."""
@@ -303,7 +305,7 @@ class PlainPackets:
         """Post a message; it joins its queue pair after the adapter's latency [20]."""
         if (op, part) in self.number:
             message = self.number[op, part]
-            time += self.adapter
+            time += self.adapter + (ps(self._part(op)[3]) if part == DATA else 0)
             self._later(time, JOIN, self._owner(op, part), lambda: self._join(message))
         else:
             self._later(time, JOIN, self._owner(op, part), lambda: self._copy(op, part))

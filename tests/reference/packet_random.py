@@ -196,7 +196,10 @@ def random_case(seed: int) -> RandomCase:
         "seed": int(random.integers(100)),
     }
     if options["overhead_ns"] == 31.7:
-        parts = (Overhead(from_bytes=0, ns=31.7), Overhead(from_bytes=600, ns=5, ns_per_byte=0.21))
+        parts = (
+            Overhead(from_bytes=0, ns=31.7),
+            Overhead(from_bytes=600, ns=5, ns_per_byte=0.21, latency_ns=91),
+        )
         options["host_parameters"] = HostParameters(overhead=parts)
         del options["overhead_ns"]
     lids = np.zeros(work.num_ops, dtype=np.int64)

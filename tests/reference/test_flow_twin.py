@@ -84,7 +84,7 @@ def test_processors_run_one_operation_at_a_time(seed: int) -> None:
         "host_parameters": HostParameters(
             overhead=(
                 Overhead(from_bytes=0, ns=41.3),
-                Overhead(from_bytes=3000, ns=80.7, ns_per_byte=0.0313),
+                Overhead(from_bytes=3000, ns=80.7, ns_per_byte=0.0313, latency_ns=317.9),
             )
         ),
         "switch_latency_ns": 50.0, "local_gbps": 80.0, "local_latency_ns": 10.0,

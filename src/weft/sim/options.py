@@ -355,7 +355,7 @@ class RunSettings(Settings):
             known = self.host_parameters or HostParameters()
             usual = known.parts or NO_OVERHEAD
             own = self.overhead_ns
-            values["overhead"] = usual if own is None else (OverheadPart(0, own, 0.0),)
+            values["overhead"] = usual if own is None else (OverheadPart(0, own),)
             values["eager_bytes"] = next(
                 size for size in (self.eager_bytes, known.eager_bytes, 16384) if size is not None
             )

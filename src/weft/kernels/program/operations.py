@@ -159,8 +159,11 @@ def _copying(ranks, size_bytes):
 @part_njit()
 def _begins_at(ranks, op, time, now, until):
     """Call `_begins` at `time`; for a message over the network, an adapter's latency later."""
-    if ranks.program.route[op] != LOCAL:
+    program, sends = ranks.program, ranks.sends
+    if program.route[op] != LOCAL:
         time += ranks.rules.adapter_latency
+        if len(program.latency) and sends[op] != REQUEST and sends[op] != ANSWER:
+            time += program.latency[op]
     if time > until:
         push_event(ranks.heap, time, event(BEGIN, op))
     else:

@@ -60,6 +60,9 @@ class Program(NamedTuple):
     #: earliest start of an operation; `release` may be empty.
     duration: Any
     release: Any
+    #: *unit* [ops]: latency of a message's data at the sender besides that of the adapter; may be
+    #: empty.
+    latency: Any
     #: Operations that depend on each operation; see `weft.workload.Workload.after`.
     successor_offset: Any
     successor: Any

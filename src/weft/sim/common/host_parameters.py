@@ -16,15 +16,20 @@ Interval = tuple[Amount, Amount]
 
 
 class OverheadPart(NamedTuple):
-    """Overhead of messages from a size on, at each of the two processors."""
+    """Overhead of messages from a size on, at each of the two processors, and latency of data.
+
+    The latency uses neither processor nor link: an adapter fetches data that were not in the
+    request, or copies them in segments.
+    """
 
     from_bytes: int
     ns: float
-    ns_per_byte: float
+    ns_per_byte: float = 0.0
+    latency_ns: float = 0.0
 
 
 #: Overhead of all messages without any settings.
-NO_OVERHEAD = (OverheadPart(0, 0.0, 0.0),)
+NO_OVERHEAD = (OverheadPart(0, 0.0),)
 
 
 class _Table(BaseModel):
@@ -39,6 +44,8 @@ class Overhead(_Table):
     ns_interval: Interval | None = None
     ns_per_byte: Amount = 0.0
     ns_per_byte_interval: Interval | None = None
+    latency_ns: Amount = 0.0
+    latency_ns_interval: Interval | None = None
 
 
 class HostParameters(_Table):
@@ -66,7 +73,8 @@ class HostParameters(_Table):
     @property
     def parts(self) -> tuple[OverheadPart, ...]:
         """The overhead by size, ascending."""
-        return tuple(OverheadPart(p.from_bytes, p.ns, p.ns_per_byte) for p in self.overhead)
+        names = OverheadPart._fields
+        return tuple(OverheadPart(*(getattr(p, name) for name in names)) for p in self.overhead)
 
     def write(self, path: str | Path, comments: list[str]) -> None:
         """Write the file, with comments above."""

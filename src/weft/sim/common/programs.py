@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
 from weft.kernels.records import record
-from weft.sim.common.host_parameters import OverheadPart
+from weft.sim.common.host_parameters import NO_OVERHEAD, OverheadPart
 from weft.sim.common.times import LONGEST_NS
 from weft.workload import Kind, Workload
 
@@ -31,15 +31,16 @@ def lay_ranks(
     workload: Workload,
     duration: NDArray[Any],
     release: NDArray[Any],
+    latency: NDArray[Any],
     route: NDArray[np.int32],
     rules: Mapping[str, Any],
 ) -> Ranks:
     """Return the kernels' state of the programs of ranks at time 0.
 
-    `duration`, `release`: duration (see `durations`) and release time of each operation, in the
-    unit and dtype of the simulation level; `release` may be empty. `route` [ops]: route of each
-    operation; `LOCAL` if the message stays within a machine. `rules`: values of
-    `weft.kernels.program.state.rules_dtype`.
+    `duration`, `release`, `latency`: duration, release time, and latency at the sender of each
+    operation (see `host_times`), in the unit and dtype of the simulation level; the last two may be
+    empty. `route` [ops]: route of each operation; `LOCAL` if the message stays within a machine.
+    `rules`: values of `weft.kernels.program.state.rules_dtype`.
     """
     ops, ranks = workload.num_ops, workload.num_ranks
     pending = np.subtract(
@@ -72,6 +73,7 @@ def lay_ranks(
             cpu=workload.cpu,
             duration=duration,
             release=release,
+            latency=latency,
             successor_offset=offset,
             successor=successor,
             successor_on_start=on_start,
@@ -104,25 +106,30 @@ def lay_ranks(
     )
 
 
-def durations(workload: Workload, overhead: Sequence[OverheadPart]) -> NDArray[np.float64]:
-    """Return the time that each operation takes of its processor, float64 [ops] ns.
+def host_times(
+    workload: Workload, overhead: Sequence[OverheadPart]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the time that each operation takes of its processor, and its latency at the sender.
 
-    It is the duration of a calculation, and the overhead of a send, put or receive by the size of
-    its message.
+    Both are float64 [ops] ns; the latter is empty if it is 0. The former is the duration of a
+    calculation, and the overhead of a send, put or receive by the size of its message.
     """
-    if not any(part.ns or part.ns_per_byte for part in overhead):
-        return workload.duration_ns
+    if overhead == NO_OVERHEAD:
+        return workload.duration_ns, np.zeros(0)
     kind = workload.kind
     ops = np.flatnonzero((kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV))
     received = kind[ops] == Kind.RECV
     size = workload.size_bytes[np.where(received, workload.match[ops], ops)]
-    begin, ns, ns_per_byte = np.array(overhead, dtype=np.float64).T
+    begin, ns, ns_per_byte, latency_ns = np.array(overhead, dtype=np.float64).T
     part = np.searchsorted(begin, size, side="right") - 1
     takes = workload.duration_ns.copy()
     takes[ops] = ns[part] + ns_per_byte[part] * size
     if takes.max() > LONGEST_NS:
         raise InputError(f"the overhead of a message is {takes.max():.4g} ns; expected less")
-    return takes
+    latency = np.zeros(workload.num_ops if latency_ns.any() else 0)
+    if len(latency):
+        latency[ops[~received]] = latency_ns[part[~received]]
+    return takes, latency
 
 
 class RankPairs(NamedTuple):

@@ -23,8 +23,9 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
+from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.programs import deadlock_of_ranks, durations, lay_ranks, queue_pairs
+from weft.sim.common.programs import deadlock_of_ranks, host_times, lay_ranks, queue_pairs
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.replay import ReplayInPicoseconds, ratio
 from weft.sim.common.times import (
@@ -191,7 +192,7 @@ def run_flits(
     if len(several):
         name = routing if isinstance(routing, str) else routing.engine
         check_multicasts(name, router, adapter.held, workload)
-        if any(part.ns or part.ns_per_byte for part in options["overhead"]):
+        if options["overhead"] != NO_OVERHEAD:
             raise InputError("hardware broadcasts and barriers go without overhead of messages")
         # Whatever its size, a multicast needs no rendezvous.
         size = workload.size_bytes.copy()
@@ -357,10 +358,12 @@ def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any
     """Return the state of the programs of ranks at time 0."""
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
     route[ops] = 0
+    takes, latency = host_times(workload, options["overhead"])
     return lay_ranks(
         workload,
-        picoseconds(durations(workload, options["overhead"])),
+        picoseconds(takes),
         picoseconds(workload.release_ns),
+        picoseconds(latency),
         route,
         {
             "eager_bytes": options["eager_bytes"],

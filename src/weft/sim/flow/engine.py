@@ -25,7 +25,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.programs import (
     RankPairs,
     deadlock_of_ranks,
-    durations,
+    host_times,
     lay_ranks,
     numbered,
     queue_pairs,
@@ -187,6 +187,7 @@ class FlowState:
         """Return the state at time 0."""
         # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
         alone = options["sharing"] == "none"
+        takes, latency = host_times(workload, options["overhead"])
         limit = options["max_time_ns"]
         # Each queue sends one message at a time. The slot of a message that has left is released
         # only after the next message has started, so a queue may use two slots.
@@ -196,8 +197,9 @@ class FlowState:
         return cls(
             ranks=lay_ranks(
                 workload,
-                durations(workload, options["overhead"]),
+                takes,
                 workload.release_ns,
+                latency,
                 route,
                 {
                     "eager_bytes": options["eager_bytes"],

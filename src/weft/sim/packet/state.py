@@ -17,7 +17,7 @@ from weft.kernels.parts import renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.sim.common.programs import durations, lay_ranks, queues_of
+from weft.sim.common.programs import host_times, lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
@@ -75,10 +75,12 @@ class PacketRunState:
             network.topology,
         )
         reorders = policy.reorders or connections.several_paths
+        takes, latency = host_times(workload, options["overhead"])
         ranks = lay_ranks(
             workload,
-            picoseconds(durations(workload, options["overhead"])),
+            picoseconds(takes),
             picoseconds(workload.release_ns),
+            picoseconds(latency),
             connections.route,
             {
                 "eager_bytes": options["eager_bytes"],
