@@ -11,6 +11,7 @@ from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
 from weft.kernels.flit.net import FlitNet
 from weft.routing.routes import Routes
+from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
@@ -91,7 +92,7 @@ def run_workload(
         Options of `run_flits`.
     """
     usual: dict[str, Any] = {
-        "eager_bytes": 2**30, "handshake": False, "overhead_ns": 0.0, "local_gbps": 100.0,
+        "eager_bytes": 2**30, "handshake": False, "overhead": NO_OVERHEAD, "local_gbps": 100.0,
         "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None, "policy": None,
     }  # fmt: skip
     built = weft.fabric(fabric) if isinstance(fabric, str) else fabric

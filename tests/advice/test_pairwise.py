@@ -10,7 +10,7 @@ from tests.pairwise_cases import case
 
 import weft
 from weft.advice.expect.pairwise import Pairwise, pairwise
-from weft.advice.expect.slow_parts import Parts, slow_parts
+from weft.advice.expect.slow_parts import PathParts, slow_parts
 from weft.core.errors import InputError
 
 
@@ -153,7 +153,7 @@ def test_the_first_part_is_the_best_of_all_by_search(act):
         weight = np.ones(len(part)) if act == "sum" else np.zeros(len(part))
         culprit, effect = int(random.integers(8)), float(random.uniform(0.1, 0.8))
         shortfall = random.normal(0, 0.02, 40) + effect * inside[culprit]
-        parts = Parts(figure, part, weight, 40, 8, act)
+        parts = PathParts(figure, part, weight, 40, 8, act)
         found, explained, noise = slow_parts(parts, shortfall)
         steps = np.linspace(0, 1, 400)
         errors = [

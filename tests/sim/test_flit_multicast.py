@@ -200,7 +200,7 @@ def test_a_barrier_that_a_rank_never_enters_is_a_deadlock() -> None:
     [
         ("dmodk", {}, "need the routing nca-random or nca-adaptive, not dmodk"),
         ("nca-adaptive", {"adapter": weft.Adapter()}, "needs an adapter with circuits"),
-        ("nca-adaptive", {"overhead_ns": 5.0}, "without overhead_ns"),
+        ("nca-adaptive", {"overhead_ns": 5.0}, "go without overhead"),
         (
             "nca-adaptive",
             {"router": weft.Router(output_buffer=2)},

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
+from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Arbiter
 from weft.sim.flit.workloads import FlitResult, run_flits
@@ -282,7 +283,7 @@ def _options(run: QsNetRun) -> tuple[dict[str, Any], str]:
         adapter = Adapter(window=net.window, turn_packets=net.turn_packets)
     options = {
         **net.options(), "router": replace(net.router, arbiter=choice.arbiter),
-        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "overhead_ns": 0.0,
+        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "overhead": NO_OVERHEAD,
         "local_gbps": 100.0, "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None,
         "policy": None,
     }  # fmt: skip

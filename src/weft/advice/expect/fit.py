@@ -166,7 +166,12 @@ def _searched(model: _Model) -> tuple[list[int], tuple[int, ...], OptimizeResult
     thresholds = []
     for begin in begins[1:]:
         eager = int(model.sizes[model.sizes < begin].max())
-        thresholds.append((model.fitted(begins, eager, best.x), eager))
+        # What all-eager parts add as latency may be overhead of a rendezvous.
+        other = best.x.copy()
+        other[2::3] += other[_FIRST_LATENCY::3] / 2
+        other[_FIRST_LATENCY::3] = 0.0
+        fits = [model.fitted(begins, eager, start) for start in (best.x, other)]
+        thresholds.append((min(fits, key=lambda each: each.cost), eager))
     if not thresholds:
         return begins, (), best
     best = min((each for each, _ in thresholds), key=lambda each: each.cost)

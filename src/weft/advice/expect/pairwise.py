@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.expect.slow_parts import Parts, baseline, slow_parts
+from weft.advice.expect.slow_parts import PathParts, baseline, slow_parts
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
@@ -256,10 +256,10 @@ def _parts(
     paths: _Paths,
     expected: NDArray[np.float64],
     is_latency: bool,
-) -> tuple[Parts, list[tuple[str, ...]]]:
+) -> tuple[PathParts, list[tuple[str, ...]]]:
     """Return the parts on the path of each figure, and their names.
 
-    Parts that are on the same paths become one with several names. A part on all paths is left
+    PathParts that are on the same paths become one with several names. A part on all paths is left
     out: it is in the speed of most pairs.
     """
     figure, link = paths.figure[paths.flow], paths.link
@@ -300,7 +300,7 @@ def _parts(
     part = np.repeat(np.arange(len(pieces)), [piece.stop - piece.start for piece in pieces])
     act: Any = "sum" if is_latency else "slowest"
     names = [tuple(_name(fabric, each, begin) for each in numbers) for numbers in same.values()]
-    return Parts(figure[at], part, weight[at], len(runs), len(pieces), act), names
+    return PathParts(figure[at], part, weight[at], len(runs), len(pieces), act), names
 
 
 def _name(fabric: Fabric, number: int, begin: NDArray[np.int64]) -> str:

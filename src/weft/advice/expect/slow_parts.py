@@ -40,7 +40,7 @@ class SlowPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class PathParts:
     """Which parts are on the path of which figure.
 
     Parameters
@@ -128,10 +128,10 @@ def baseline(shortfall: Floats) -> tuple[float, float]:
     return centre, max(sigma, _ROUNDING)
 
 
-def slow_parts(parts: Parts, shortfall: Floats) -> tuple[list[SlowPart], Floats, float]:
+def slow_parts(parts: PathParts, shortfall: Floats) -> tuple[list[SlowPart], Floats, float]:
     """Return slow parts, the one that explains most first; what they explain; and the noise.
 
-    Parts are added one by one, each the one that explains most, as long as chance does not explain
+    PathParts are added one by one, each the one that explains most, as long as chance does not explain
     it (Student's distribution, all parts counted); then those that the others explain are removed.
 
     `shortfall` [figures]: what each figure lacks beyond the `baseline`.
@@ -178,7 +178,7 @@ def _noise(residual: Floats) -> float:
     return max(float(np.median(np.abs(residual))) / 0.6745, _ROUNDING)
 
 
-def _chance(parts: Parts, gain: float, already: int) -> float:
+def _chance(parts: PathParts, gain: float, already: int) -> float:
     """Return the probability that one of the parts of a healthy fabric explains so much."""
     # The median of n residuals determines their scale as well as the squares of 0.37 n.
     freedom = max(0.37 * parts.figures - already - 1, 1.0)
@@ -186,7 +186,7 @@ def _chance(parts: Parts, gain: float, already: int) -> float:
 
 
 def _fitted(
-    parts: Parts, shortfall: Floats, chosen: list[int], effects: Floats, sigma: float
+    parts: PathParts, shortfall: Floats, chosen: list[int], effects: Floats, sigma: float
 ) -> tuple[Floats, Floats]:
     """Return the effects of the chosen parts, fitted together, and the slope of each figure."""
     fit = least_squares(
