@@ -81,6 +81,7 @@ def test_no_module_parses_the_text_of_an_error(nodes: Nodes) -> None:
 MOST_PARAMETERS, DEEPEST = 12, 5
 #: Function with more parameters -> why.
 REASONS = {
+    "lay_routes": "settings of a level",
     "serve_command": "options of a command",
     "expect_command": "options of a command",
     "keys_command": "options of a command",

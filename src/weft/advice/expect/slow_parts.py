@@ -131,7 +131,7 @@ def baseline(shortfall: Floats) -> tuple[float, float]:
 def slow_parts(parts: PathParts, shortfall: Floats) -> tuple[list[SlowPart], Floats, float]:
     """Return slow parts, the one that explains most first; what they explain; and the noise.
 
-    PathParts are added one by one, each the one that explains most, as long as chance does not explain
+    They are added one by one, each the one that explains most, as long as chance does not explain
     it (Student's distribution, all parts counted); then those that the others explain are removed.
 
     `shortfall` [figures]: what each figure lacks beyond the `baseline`.
