@@ -7,9 +7,11 @@ import pytest
 from tests.reference.collectives import run_collective
 
 import weft
+from weft.cli import main
 from weft.core.errors import InputError
 from weft.workload.collectives import COLLECTIVES, Sizes, collective, default_algorithm
 from weft.workload.collectives.libraries import LibraryCall, choose, library
+from weft.workload.load import depends_on_places
 from weft.workload.places import Places
 
 FIVE = ("allreduce", "alltoall", "allgather", "bcast", "reduce-scatter")
@@ -110,6 +112,20 @@ def test_a_workload_says_what_its_library_took() -> None:
     assert between[work.messages].sum() == 8
     assert default_algorithm("allreduce", 8, 32, library="mvapich2", per_machine=8) == "two-level"
     assert len(list(library)) >= 3
+
+
+def test_a_simulation_gives_libraries_the_machines_of_its_placement(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for spec, depends in (
+        ("allreduce:size=8,library=mvapich2", True), ("bcast-two-level:size=8", True),
+        ("bcast:size=8,algorithm=two-level", True), ("bcast:size=8", False), ("barrier", False),
+        ("bcast.goal", False), ("hpcg", False),
+    ):  # fmt: skip
+        assert depends_on_places(spec) == depends
+    run = ["simulate", "kary-n-tree:4;2", "--ranks", "64", "--ranks-per-host", "16"]
+    assert main([*run, "--workload", "allreduce:size=8,library=mvapich2", "--level", "flow"]) == 0
+    assert "mvapich2 takes two-level, between" in capsys.readouterr().out
 
 
 def test_groups_on_machines_in_different_ways_are_refused() -> None:

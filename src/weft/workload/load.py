@@ -12,12 +12,14 @@ from weft.core.files import is_source
 from weft.core.registry import Registry, did_you_mean
 from weft.core.units import parse_bytes
 from weft.workload.apps import application, application_workload
+from weft.workload.apps import depends_on_places as application_depends_on_places
 from weft.workload.apps.one_shot import pattern_workload
 from weft.workload.collectives import (
     COLLECTIVES,
     check_collective,
     collective,
     collective_workload,
+    depends_on_machines,
 )
 from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
@@ -83,6 +85,11 @@ def load_workload(
     if kind is collective:
         return collective_workload(text, num_ranks, places=places)
     return pattern_workload(num_ranks, text, PATTERN_BYTES)
+
+
+def depends_on_places(spec: str) -> bool:
+    """Return whether the workload of a spec depends on the machines and processors of ranks."""
+    return application_depends_on_places(spec) or depends_on_machines(spec)
 
 
 def check_workload(spec: str, options: Mapping[str, Any] = MappingProxyType({})) -> None:

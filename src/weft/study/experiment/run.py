@@ -25,8 +25,8 @@ from weft.study.experiment.run_level import Outcome, duration, run_level
 from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
 from weft.workload import Workload, WorkloadBuilder, load_workload
-from weft.workload.apps import depends_on_places
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
+from weft.workload.load import depends_on_places
 from weft.workload.placement import placement as placements
 from weft.workload.placement.placement_registry import allowed_hosts
 from weft.workload.places import Places

@@ -23,6 +23,7 @@ from weft.workload.collectives.lowering import (
     collective_on,
     collective_workload,
     default_algorithm,
+    depends_on_machines,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "collective_on",
     "collective_workload",
     "default_algorithm",
+    "depends_on_machines",
 ]

@@ -123,7 +123,7 @@ def reduce_bcast(
         bcast_steps(group, tree_of(bcast, group.n, 4), sizes)
 
 
-@algorithm("allreduce", "two-level", source="MVAPICH2")
+@algorithm("allreduce", "two-level", source="MVAPICH2", machines=True)
 def two_level(
     group: Group,
     *,

@@ -130,7 +130,7 @@ def split_binary(group: Group, *, segment: Bytes = 0) -> None:
         group.message(group.root, last, int(halves[1]), lambda rank: half(rank, child=1))
 
 
-@algorithm("bcast", "two-level", source="MVAPICH2")
+@algorithm("bcast", "two-level", source="MVAPICH2", machines=True)
 def two_level(
     group: Group,
     *,

@@ -102,7 +102,9 @@ COLLECTIVES: dict[str, Collective] = {
 }
 
 
-def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callable[[F], F]:
+def algorithm(
+    of: str, name: str, *, source: str, first: bool = False, machines: bool = False
+) -> Callable[[F], F]:
     """Register the decorated function as an algorithm of a collective.
 
     Parameters
@@ -115,11 +117,14 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
         Paper or program that defines the algorithm.
     first
         Whether the collective's name alone also names this algorithm; true for one algorithm each.
+    machines
+        Whether the algorithm depends on the machines of ranks (`Group.machines`).
     """
     if of not in COLLECTIVES:
         raise ValueError(f"there is no collective {of!r}")
     aliases = (of,) if first else ()
-    return collective(f"{of}-{name}", aliases=aliases, collective=of, algorithm=name, source=source)
+    facts = {"collective": of, "algorithm": name, "source": source, "machines": machines}
+    return collective(f"{of}-{name}", aliases=aliases, **facts)
 
 
 @dataclass

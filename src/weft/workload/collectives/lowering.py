@@ -256,6 +256,17 @@ def collective_workload(spec: str, num_ranks: int, *, places: Places | None = No
     return builder.build()
 
 
+def depends_on_machines(spec: str) -> bool:
+    """Return whether a spec is of a collective whose messages depend on the machines of ranks."""
+    if not spec.strip().lower().replace("_", "-").startswith(tuple(COLLECTIVES)):
+        return False
+    if spec.partition(":")[0].strip() not in collective:
+        return False
+    kind, chosen, common, _ = _options(spec)
+    named = chosen is not None and bool(_entry(kind, chosen).facts["machines"])
+    return named or common.library is not None
+
+
 def check_collective(spec: str) -> None:
     """Refuse the spec of a collective that is wrong for every number of ranks."""
     kind, chosen, _, given = _options(spec)
