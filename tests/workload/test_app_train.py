@@ -84,7 +84,9 @@ def test_operations_are_those_of_megatron() -> None:
 def test_stages_have_all_layers_and_parameters_once(name: str, pp: int, chunks: int) -> None:
     model = MODELS[name]
     experts = 8 if model.experts else 1
-    plan = _Plan(model, 8, 1, pp, experts, 1, 1, 1, 1, chunks, None, True, False, 4, 1.0, True)
+    plan = _Plan(
+        model, 8, 1, pp, experts, 1, 1, 1, 1, chunks, None, True, False, 4, 1.0, True, "ring"
+    )
     parts = [(stage, chunk) for chunk in range(chunks) for stage in range(pp)]
     layers = [list(plan.layers(*part)) for part in parts]
     assert [layer for part in layers for layer in part] == list(range(model.layers))
@@ -175,6 +177,25 @@ def test_formulas_within_a_machine_equal_messages(options: dict[str, Any]) -> No
         {row["phase"]: row["exposed_ns"] for row in each.phases().to_dicts()} for each in (one, two)
     ]
     assert exposed[0] == pytest.approx(exposed[1], rel=1e-6)
+
+
+def test_groups_on_several_machines_use_all_adapters() -> None:
+    fabric = weft.fabric("leaf-spine:leaves=8,spines=8,hosts=2,rate=400", node="dgx-h100")
+    routes, places = weft.route(fabric, "minhop"), Places.of(fabric, np.arange(16))
+    options = {"model": "llama3-8b", "global_batch": 16, "buckets": 2, "overlap": False}
+    times = {}
+    for name in ("auto", "ring", "nccl"):
+        work = step(16, places, collectives=name, **options)
+        assert any("ring, simple" in note for note in work.notes) == (name != "ring")
+        assert work.step is not None
+        result = weft.simulate(fabric, routes, work, level="flow")
+        times[name] = result.makespan_ns - work.step.peak_ns / 0.6
+    assert times["auto"] == times["nccl"]
+    # 15 of 16 parts of the parameters and the gradients, over one adapter or over NVLink, which is
+    # slower than eight adapters. NCCL's steps within a machine add latencies.
+    moved = 15 / 16 * 6 * MODELS["llama3-8b"].parameters() * 8
+    assert times["ring"] == pytest.approx(moved / 400, rel=0.01)
+    assert moved / 2966.4 < times["nccl"] < 1.25 * moved / 2966.4
 
 
 def test_experts_are_sent_the_tokens_that_they_compute() -> None:

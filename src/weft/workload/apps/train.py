@@ -22,6 +22,7 @@ from weft.workload.apps.pipeline import actions
 from weft.workload.apps.transformers import Transformer, transformer
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
+from weft.workload.nccl import Collective, add_collective
 from weft.workload.places import Places
 from weft.workload.workload import Kind, TrainingStep, Workload
 
@@ -68,6 +69,7 @@ def train(
     gradient_bytes: int = 4,
     flops: float | None = None,
     efficiency: float = 0.6,
+    collectives: Literal["auto", "ring", "nccl"] = "auto",
     scale_up: Literal["formula", "messages"] = "formula",
 ) -> Workload:
     """Train a transformer for one step: all microbatches of a batch, and their gradients.
@@ -117,6 +119,10 @@ def train(
         the H100 if the machines have no model.
     efficiency
         Part of `flops` that calculations reach, from 0 to 1.
+    collectives
+        Messages of collectives: `ring` in the order of the ranks, or those of `nccl`, with the
+        machines' model; `auto` is `nccl` if a group has several ranks on each of several machines,
+        else `ring`.
     scale_up
         Collectives within one machine with a scale-up network: `formula` is a calculation of the
         time of a ring, `messages` are its messages.
@@ -154,7 +160,7 @@ def train(
     plan = _Plan(
         sizes, copies, tp, pp, ep, zero, rounds, micro_batch * (sequence or sizes.context),
         sequence or sizes.context, chunks, buckets, overlap, recompute, gradient_bytes,
-        peak * efficiency / 1e9, scale_up == "formula",
+        peak * efficiency / 1e9, scale_up == "formula", collectives,
     )  # fmt: skip
     builder = WorkloadBuilder(num_ranks)
     for stage in range(pp):
@@ -214,6 +220,7 @@ class _Plan:
     gradient_bytes: int
     speed: float
     formula: bool
+    collectives: str
 
     def layers(self, stage: int, chunk: int) -> range:
         """Return the layers of a chunk; the middle chunks have one more than the others."""
@@ -372,7 +379,7 @@ class _Stage:
             self._done = self._builder.calc(self._ranks, time_ns, cpu=_COMPUTE)
         self._owed.clear()
 
-    def _exchange(self, phase: str, name: str, groups: Ints, block: int) -> None:
+    def _exchange(self, phase: str, name: Collective, groups: Ints, block: int) -> None:
         """Add a collective between calculations; `block`: bytes of a rank, or for each of them."""
         time_ns = self._alone_ns(groups, block)
         if time_ns is not None:
@@ -397,13 +404,13 @@ class _Stage:
         with self._beside("gradients"):
             assert self._done is not None
             self._builder.wait(self._ranks, self._done)
-            name = "reduce-scatter" if self._plan.zero else "allreduce"
+            name: Collective = "reduce-scatter" if self._plan.zero else "allreduce"
             self._share("gradients", name, bucket, self._plan.gradient_bytes)
 
     def _beside(self, name: str) -> AbstractContextManager[None]:
         return self._builder.stream(name) if self._plan.overlap else nullcontext()
 
-    def _share(self, phase: str, name: str, bucket: _Bucket, each_bytes: int) -> None:
+    def _share(self, phase: str, name: Collective, bucket: _Bucket, each_bytes: int) -> None:
         """Add a collective of the ranks that have a bucket's parameters in common."""
         for groups, parameters in (
             (self._tensor.T, bucket.dense), (self._sharing.T, bucket.experts),
@@ -429,18 +436,23 @@ class _Stage:
         latency_ns = model.scale_up_latency_ns + _SWITCH_NS
         return float((n - 1) * (block * 8 / model.scale_up_gbps + latency_ns))
 
-    def _collective(self, phase: str, name: str, groups: Ints, block: int) -> None:
+    def _collective(self, phase: str, name: Collective, groups: Ints, block: int) -> None:
         """Add a collective of messages."""
-        n = groups.shape[1]
-        self._count((1 + (name == "allreduce")) * groups.size * (n - 1))
-        self._builder.phase(phase)
-        if name == "alltoall":
-            collective_on(self._builder, name, groups, block)
-            return
-        size = block * n if name == "allreduce" else block
-        collective_on(self._builder, name, groups, size, algorithm="ring")
+        builder, before, whole = self._builder, self._builder.num_ops, block * groups.shape[1]
+        builder.phase(phase)
+        machines = len(np.unique(self._places.machine[groups[0]]))
+        # A ring in the order of ranks would use one adapter of each machine.
+        shared = self._places.model is not None and 1 < machines < groups.shape[1]
+        if self._plan.collectives == "nccl" or (self._plan.collectives == "auto" and shared):
+            add_collective(builder, name, groups, self._places, whole)
+        elif name == "alltoall":
+            collective_on(builder, name, groups, block)
+        else:
+            size = whole if name == "allreduce" else block
+            collective_on(builder, name, groups, size, algorithm="ring")
+        self._count((builder.num_ops - before) / 2)
 
-    def _count(self, messages: int) -> None:
+    def _count(self, messages: float) -> None:
         """Count messages; refuse too many, as other stages have about as many."""
         self._messages += messages
         check_messages(self._builder.num_ranks, self._messages * self._plan.pp)

@@ -24,9 +24,10 @@ from weft.workload.workload import Kind
 
 Ints = NDArray[np.int64]
 
-#: Processors of a rank that run thread blocks; the others run delays.
+#: Processors of a rank that run thread blocks, and that run delays; the last two are left to
+#: calculations beside collectives.
 LANES = 64
-_DELAYS = 256 - LANES
+_DELAYS = 254 - LANES
 
 
 @dataclass(frozen=True)
