@@ -46,7 +46,7 @@ from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
 
 _FIELDS = (
-    "policy", "eager_bytes", "rendezvous", "overhead_ns", "switch_latency_ns", "local_gbps",
+    "policy", "eager_bytes", "rendezvous", "overhead_ns", "host_parameters", "switch_latency_ns", "local_gbps",
     "local_latency_ns", "multipath", "seed",
 )  # fmt: skip
 ModelOptions: Any = options_of(

@@ -81,7 +81,8 @@ class Bounds:
             return Bound(kind, self.fabric.link_name(busiest[kind]), float(use[busiest[kind]]))
         there = {"latency": True, **dict.fromkeys(busiest, True)}
         there["memory of a machine"] = bool((result.route[messages] < 0).any())
-        there["overhead"] = self.options.get("overhead_ns", 0.0) > 0
+        known = (self.options.get(name) for name in ("overhead_ns", "host_parameters"))
+        there["overhead"] = any(known)
         there["steps"] = bool(work.duration_ns[work.kind == Kind.CALC].any())
         alone = {each: self._alone(each, program) for each in RESOURCES if there.get(each)}
         most = (1 - _EQUAL) * max(alone.values())
@@ -126,6 +127,10 @@ class Bounds:
             options |= {"latency_ns": 0.0, "local_latency_ns": 0.0}
         if resource != "overhead":
             options["overhead_ns"] = 0.0
+        if (hosts := options.get("host_parameters")) is not None:
+            kept = {"latency": "adapter_latency_ns", "adapter": "adapter_gbps"}.get(resource)
+            ideal = {"adapter_latency_ns", "adapter_gbps"} - {kept}
+            options["host_parameters"] = hosts.model_copy(update=dict.fromkeys(ideal))
         if resource != "memory of a machine":
             options["local_gbps"] = _ENDLESS_GBPS
         if resource != "steps":
