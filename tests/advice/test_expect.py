@@ -173,8 +173,23 @@ def test_ranks_are_placed_machine_by_machine(tree):
         0, 0, 11, 11,
     ]  # fmt: skip
     for wrong in ({"nodes": 10}, {"ranks": 25}, {"benchmark": "nccl-tests"}):
-        with pytest.raises(InputError, match=r"run.log:7: the log is of .* ranks on 1\d machines"):
+        with pytest.raises(InputError, match=r"the log is of .* ranks on 1\d machines"):
             program_of(fabric, {**row, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("operation", "size", "more", "error"),
+    [
+        ("sendrecv", 8, {}, "run.log:1: sendrecv is no collective of MPI"),
+        ("bandwidth", 0, {}, "run.log:1: nothing is sent in this run"),
+        ("allreduce", 8, {"ranks": 12 * 10**9}, "run.log:1: the log is of 12,000,000,000 ranks"),
+        ("gather", 8, {"benchmark": "nccl-tests"}, "run.log:1: nccl: option collective: 'gather'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_its_line(tree, operation, size, more, error):
+    with pytest.raises(InputError) as raised:
+        expect(*tree, _rows(operation, {size: 1.0}, **more))
+    assert str(raised.value).startswith(error)
 
 
 def test_the_packet_level_agrees_where_nothing_is_shared(tree):

@@ -44,10 +44,11 @@ from weft.measured.read import read_measurements
 from weft.routing import route
 from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
+from weft.workload.collectives.libraries import library as libraries
 
 _FIELDS = (
-    "policy", "eager_bytes", "rendezvous", "overhead_ns", "host_parameters", "switch_latency_ns", "local_gbps",
-    "local_latency_ns", "multipath", "seed",
+    "policy", "eager_bytes", "rendezvous", "overhead_ns", "host_parameters", "switch_latency_ns",
+    "local_gbps", "local_latency_ns", "multipath", "seed",
 )  # fmt: skip
 ModelOptions: Any = options_of(
     "ModelOptions", [item for item in settings(RunSettings) if item.field in _FIELDS]
@@ -109,6 +110,10 @@ def expect_command(
         raise InputError("expected one or more logs of benchmarks")
     if not 0 < tolerance < 10:
         raise InputError(f"--tolerance: expected a share such as 0.2, not {tolerance:g}")
+    if ranks_per_machine is not None and ranks_per_machine < 1:
+        raise InputError(f"--ranks-per-machine: expected at least 1, not {ranks_per_machine}")
+    if library:
+        libraries[library]  # an unknown one is refused
     measured = _selected(read_measurements(logs), only)
     with announced_compile():
         if tables or (engine is None and Path(fabric).is_dir()):

@@ -129,8 +129,8 @@ class Bounds:
             options["overhead_ns"] = 0.0
         if (hosts := options.get("host_parameters")) is not None:
             kept = {"latency": "adapter_latency_ns", "adapter": "adapter_gbps"}.get(resource)
-            ideal = {"adapter_latency_ns", "adapter_gbps"} - {kept}
-            options["host_parameters"] = hosts.model_copy(update=dict.fromkeys(ideal))
+            others = {"adapter_latency_ns", "adapter_gbps"} - {kept}
+            options["host_parameters"] = hosts.model_copy(update=dict.fromkeys(others))
         if resource != "memory of a machine":
             options["local_gbps"] = _ENDLESS_GBPS
         if resource != "steps":

@@ -15,6 +15,7 @@ from weft.advice.expect.programs import program_of
 from weft.core.arguments import bytes_text
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
+from weft.core.errors import InputError, in_file
 from weft.fabrics import Fabric
 from weft.measured.measurements import Measurements
 from weft.report.simulation_page import time_text
@@ -173,14 +174,19 @@ def expect(
             row = rows.row(0, named=True)
             which = (size, *(row[name] for name in _SERIES if name != "in_place"))
             if which not in seen:
-                program = program_of(fabric, row, library, per_machine)
+                with in_file(row["source"], row["line"]):
+                    program = program_of(fabric, row, library, per_machine)
                 runs: Any = fabric, routes, program.workload, program.hosts
                 flow = simulate(*runs, level="flow", **flow_options)
                 result = flow if level == "flow" else simulate(*runs, level=level, **options)
                 bound = bounds.of(program, flow)
                 use = flow.links()["utilisation"].fill_null(0.0).to_numpy()
                 choice = "; ".join(program.workload.notes)
-                seen[which] = program.figure(result), choice, bound, use
+                expected = program.figure(result) if result.makespan_ns else 0.0
+                if not expected > 0:
+                    where = {"file": row["source"], "line": row["line"]}
+                    raise InputError("nothing is sent in this run; expected data of ranks", **where)
+                seen[which] = expected, choice, bound, use
             expected, choice, bound, use = seen[which]
             figures.append(_figure(rows, expected, choice, bound))
             one_sample += not figures[-1].interval

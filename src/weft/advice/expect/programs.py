@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, in_file
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.measured.measurements import POINT_TO_POINT
 from weft.workload import Workload, WorkloadBuilder, load_workload
@@ -19,6 +19,8 @@ from weft.workload.places import Places
 _ANSWER_BYTES, _REQUEST_BYTES = 4, 16
 #: Messages under way at once where a log does not say, and most that are run.
 _WINDOW = 64
+#: Most ranks on a machine.
+_MOST_RANKS = 4096
 
 
 class BenchmarkRun(NamedTuple):
@@ -67,15 +69,18 @@ def program_of(
     ranks = row["ranks"] or nodes * (per_machine or len(next(iter(hosts.values()))))
     each, most = ranks // nodes, min(map(len, hosts.values()))
     gpus = row["benchmark"] == "nccl-tests"
-    if nodes != len(hosts) or each * nodes != ranks or (gpus and each > most):
-        more = f", with at most {most} on each" * gpus
+    # Of GPUs each has one rank.
+    most = most if gpus else _MOST_RANKS
+    if nodes != len(hosts) or each * nodes != ranks or each > most:
         raise InputError(
             f"the log is of {ranks:,} ranks on {nodes:,} machines, and {fabric.name} has "
-            f"{len(hosts):,} machines{more}; expected as many machines, chosen by --hosts, and as "
-            f"many ranks on each", file=row["source"], line=row["line"],
-        )  # fmt: skip
+            f"{len(hosts):,} machines with at most {most:,} ranks on each; expected as many "
+            "machines, chosen by --hosts, and as many ranks on each"
+        )
     placed = _placed(list(hosts.values()), each)
     name, size = row["operation"], row["size_bytes"]
+    if not gpus and name not in COLLECTIVES:
+        raise InputError(f"{name} is no collective of MPI; expected the suite nccl-tests")
     if gpus:
         spec = f"nccl:{'broadcast' if name == 'bcast' else name},size={size}"
     elif COLLECTIVES[name].sizes is Sizes.NONE:
@@ -84,8 +89,7 @@ def program_of(
         # The size of reduce-scatter is that of all blocks.
         size = -(-size // ranks) if name == "reduce-scatter" else size
         spec = f"{name}:size={size}" + f",library={library}" * bool(library)
-    with in_file(row["source"], row["line"]):
-        work = load_workload(spec, ranks, places=Places.of(fabric, placed))
+    work = load_workload(spec, ranks, places=Places.of(fabric, placed))
     return BenchmarkRun(work, placed, lambda result: float(result.makespan_ns))
 
 

@@ -42,14 +42,7 @@ _END = re.compile(r"# (?:Out of bounds values\s*:\s*(\S+)\s+(\w+)|Avg bus bandwi
 
 @measurement_reader("nccl-tests", sniff=has_log_line(r"#(?:\s+size\s+count\s+type| nThread \d)"))
 def read(text: str, file: str) -> list[MeasuredValue]:
-    """Tables of ``nccl-tests``: times of collectives, out of place and in place.
-
-    Raises
-    ------
-    InputError
-        If a table or line is cut, a collective or datatype is unknown, data was wrong, or the file
-        does not say which collective it measured.
-    """
+    """Tables of ``nccl-tests``: times of collectives, out of place and in place."""
     return _NcclTests(file).read(text)
 
 

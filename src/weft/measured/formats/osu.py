@@ -42,7 +42,7 @@ _COLUMN = re.compile(
     r"|(Iterations)|(P\d+) Tail Lat(?:ency)? ?\(us\)|(Validation)"
 )
 _HEADER = re.compile(r"#\s+(?:Size\b.*(?:\(us\)|MB/s)|(?:Avg )?Latency ?\(us\))")
-_PAIRS = re.compile(r"# \[ pairs: ([1-9]\d{0,8}) \](?: \[ window size: (\d{1,9}) \])?")
+_PAIRS = re.compile(r"# \[ pairs: ([1-9]\d{0,3}) \](?: \[ window size: (\d{1,9}) \])?")
 _VALUE = re.compile(r"\d{1,18}\.\d\d")
 #: Columns of whole numbers and words.
 _WHOLE = ("Size", "Iterations", "Validation")
@@ -50,13 +50,7 @@ _WHOLE = ("Size", "Iterations", "Validation")
 
 @measurement_reader("osu", sniff=has_log_line("# OSU "))
 def read(text: str, file: str) -> list[MeasuredValue]:
-    """Tables of the OSU micro-benchmarks: latency, bandwidth and collectives.
-
-    Raises
-    ------
-    InputError
-        If a line is cut, the test is unknown or has no result, or validation failed.
-    """
+    """Tables of the OSU micro-benchmarks: latency, bandwidth and collectives."""
     return _Osu(file).read(text)
 
 
@@ -88,7 +82,9 @@ class _Osu(LogReader):
                 self.fail(f"unknown test {line[2:]!r}; expected one of {names}", number)
             self.test, self.began, self.columns = _TESTS[title[1]], number, []
             self.pairs, self.window = 1, 64 if self.test[1].endswith("bandwidth") else None
-        elif pairs := _PAIRS.match(line):
+        elif line.startswith("# [ pairs:"):
+            if (pairs := _PAIRS.match(line)) is None:
+                self.fail("expected [ pairs: N ] with 1 to 9,999 pairs, and a window size", number)
             self.pairs, self.window = int(pairs[1]), int(pairs[2] or 0) or None
         elif self.began and _HEADER.match(line):
             if rest := _COLUMN.sub("", line[1:]).split():

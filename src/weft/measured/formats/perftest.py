@@ -34,13 +34,7 @@ _HEADER = re.compile(r"\s*#bytes\s+#iterations\b")
     "perftest", sniff=has_log_line(rf"(?:{_HEADER.pattern}|\s+RDMA_\w+ .*Test\s*$)")
 )
 def read(text: str, file: str) -> list[MeasuredValue]:
-    """Tables of perftest: bandwidth and latency of writes, reads and sends.
-
-    Raises
-    ------
-    InputError
-        If a table or line is cut, or the test is unknown.
-    """
+    """Tables of perftest: bandwidth and latency of writes, reads and sends."""
     return _Perftest(file).read(text)
 
 

@@ -61,13 +61,7 @@ def _is_table(text: str) -> bool:
 
 @measurement_reader("csv", sniff=_is_table)
 def read(text: str, file: str) -> list[MeasuredValue]:
-    """CSV with a header, such as ``operation,size_bytes,time_us,ranks,nodes``.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or given twice, or a value is wrong.
-    """
+    """CSV with a header, such as ``operation,size_bytes,time_us,ranks,nodes``."""
     return _Table(file).read(text)
 
 
