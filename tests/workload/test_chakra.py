@@ -110,12 +110,12 @@ def test_algorithms_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 def test_groups_come_from_metadata_or_a_file(tmp_path: Path) -> None:
-    stated = [{"pg_name": "0", "ranks": []}, {"pg_name": "1", "ranks": [0, 2]}]
-    init = node(9, METADATA, values=str([json.dumps(stated)]))
-    for with_file in (False, True):
-        metadata = () if with_file else (init,)
-        pair = trace(*metadata, all_reduce(0, pg_name="1"), all_reduce(1, pg_name="0"))
-        other = trace(*metadata, all_reduce(1, pg_name="0"))
+    for with_file in (False, True):  # the file takes precedence
+        one = [1, 2] if with_file else [0, 2]
+        stated = [{"pg_name": "0", "ranks": []}, {"pg_name": "1", "ranks": one}]
+        init = node(9, METADATA, values=str([json.dumps(stated)]))
+        pair = trace(init, all_reduce(0, pg_name="1"), all_reduce(1, pg_name="0"))
+        other = trace(init, all_reduce(1, pg_name="0"))
         folder = write_traces(tmp_path / str(with_file), pair, other, pair)
         (tmp_path / "groups.json").write_text('{"1": [0, 2]}')
         options = f":groups_file={tmp_path / 'groups.json'}" if with_file else ""
