@@ -33,11 +33,14 @@ from tests.workload_runs import finish_times, same
 
 import weft
 from weft.core.errors import InputError, WeftError
+from weft.fabrics.machine_model import machine_model
 from weft.workload import Kind, Workload
+from weft.workload.apps import application_workload
 from weft.workload.collectives import collective_workload
 from weft.workload.formats import read_workload
 from weft.workload.formats.protobuf import fields
 from weft.workload.formats.protobuf import varint as read_varint
+from weft.workload.places import Places
 
 
 def all_reduce(number: int, **more: int | str) -> bytes:
@@ -107,6 +110,21 @@ def test_algorithms_are_chosen_by_name(tmp_path: Path) -> None:
         for name in ("allreduce-ring", "allreduce-recursive-doubling")
     }
     assert sizes == {"allreduce-ring": 1 << 18, "allreduce-recursive-doubling": 1 << 20}
+
+
+def test_nccl_chooses_for_machines_of_a_model(tmp_path: Path) -> None:
+    rank = trace(node(0, COMP, us=1), all_reduce(1, after=[0]), node(2, COMP, us=1, after=[1]))
+    workload = read_workload(write_traces(tmp_path / "run", *[rank] * 16), "chakra:node=dgx-h100")
+    ranks = np.arange(16)
+    places = Places(ranks // 8, ranks % 8, machine_model("dgx-h100"))
+    alone = application_workload("nccl:allreduce,size=1MiB", 16, places=places)
+    assert set(alone.notes) <= set(workload.notes)
+    for of in (Kind.SEND, Kind.RECV):
+        (there, here), peers = ((w.kind == of) for w in (alone, workload)), "peer"
+        assert np.array_equal(getattr(alone, peers)[there], getattr(workload, peers)[here])
+    assert finish_times(workload, 9.0).max() == pytest.approx(
+        2000 + finish_times(alone, 9.0).max(), rel=1e-12
+    )
 
 
 def test_groups_come_from_metadata_or_a_file(tmp_path: Path) -> None:

@@ -28,12 +28,15 @@ from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.units import MAX_BYTES
 from weft.fabrics.formats.records import shown
+from weft.fabrics.machine_model import machine_model
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.collectives.lowering import chosen_algorithms
 from weft.workload.formats.protobuf import WireError, fields, integers, messages
 from weft.workload.formats.workload_format_registry import workload_reader
 from weft.workload.matching import OperationError
+from weft.workload.nccl import Collective, add_collective
+from weft.workload.places import Places
 from weft.workload.workload import Kind, Workload
 
 _NAME = re.compile(r"(?:.*[./])?(\d{1,9})\.et(?:\.gz)?", re.ASCII)
@@ -51,6 +54,11 @@ _WHOLE, _ROOTED = (
     ("scatter", "alltoall", "reduce-scatter"),
     ("reduce", "gather", "scatter", "bcast"),
 )
+#: Collectives that NCCL has, with its names.
+_NCCL: dict[str, Collective] = {
+    "allreduce": "allreduce", "reduce": "reduce", "allgather": "allgather", "bcast": "broadcast",
+    "alltoall": "alltoall", "reduce-scatter": "reduce-scatter",
+}  # fmt: skip
 #: Attributes that matter; all others are left out.
 _ATTRIBUTES = {
     name.encode(): name
@@ -122,6 +130,7 @@ def read(
     algorithms: tuple[str, ...] = (),
     flops_per_s: float | None = None,
     memory_gbps: float | None = None,
+    node: str | None = None,
 ) -> Workload:
     """Read Chakra execution traces (schema 0.0.4 and later): a folder, a tar archive, or one rank.
 
@@ -143,6 +152,10 @@ def read(
         Rate of computations that have a number of operations, but no duration.
     memory_gbps
         Rate of memory nodes that have a size, but no duration.
+    node
+        Model of the machines, by name or file, for collectives of NCCL: their algorithms, protocols
+        and channels for ranks on the processors of such machines in order. Gather, scatter and
+        barrier remain those of MPICH.
 
     Raises
     ------
@@ -155,6 +168,9 @@ def read(
         if rate is not None and not 0 < rate < float("inf"):
             raise InputError(f"{name} is {rate}; expected a positive number")
     lowering = _Lowering(file, _traces(text, file), flops_per_s or 0.0, memory_gbps or 0.0)
+    if node is not None:
+        model, ranks = machine_model(node), np.arange(len(lowering.traces))
+        lowering.places = Places(*np.divmod(ranks, model.processors), model)
     lowering.find_groups(groups_file)
     return lowering.run(chosen_algorithms(algorithms))
 
@@ -301,7 +317,9 @@ class _Lowering:
     """Operations of the nodes of all ranks."""
 
     def __init__(self, file: str, traces: list[list[_Node]], flops_per_s: float, gbps: float):
-        self._file, self._traces = file, traces
+        self._file, self.traces = file, traces
+        #: Places of the ranks, if collectives are those of NCCL.
+        self.places: Places | None = None
         #: Operations and bytes in a ns.
         self._rates = {"num_ops": flops_per_s / 1e9, "tensor_size": gbps / 8}
         self._groups: dict[str, list[int]] = {}
@@ -310,8 +328,8 @@ class _Lowering:
 
     def find_groups(self, file: str | None) -> None:
         """Find the process groups that metadata nodes state, or a file."""
-        every = list(range(len(self._traces)))
-        for node in chain.from_iterable(self._traces):
+        every = list(range(len(self.traces)))
+        for node in chain.from_iterable(self.traces):
             begin, end = node.inputs.find(b"[{"), node.inputs.rfind(b"}]")
             if b"pg_name" in node.inputs and begin >= 0 <= end:
                 for each in _tables(node.inputs[begin : end + 2], node.file):
@@ -323,7 +341,7 @@ class _Lowering:
                 self._set_group(name, ranks, file or "")
 
     def _set_group(self, name: str, ranks: Any, file: str) -> None:
-        count, group = len(self._traces), f"group {shown(name)}"
+        count, group = len(self.traces), f"group {shown(name)}"
         for rank in ranks if isinstance(ranks, list) else [ranks]:
             if type(rank) is not int or not 0 <= rank < count:
                 what = f"{group} names rank {shown(str(rank))}"
@@ -335,7 +353,7 @@ class _Lowering:
 
     def run(self, algorithms: dict[str, str]) -> Workload:
         """Return the workload."""
-        builder, traces = self._builder, self._traces
+        builder, traces = self._builder, self.traces
         #: Of each group, the collectives of each rank in the order of their ids.
         calls: dict[str, dict[int, list[_Node]]] = {}
         rows: list[tuple[int, int, int, int, int, float, int]] = []
@@ -374,7 +392,7 @@ class _Lowering:
         if node.type in (SEND, RECV):
             ends = ("comm_src", "comm_dst")
             own, other = ends if node.type == SEND else ends[::-1]
-            most = len(self._traces) - 1
+            most = len(self.traces) - 1
             if node.number(own, rank, most) != rank:
                 raise node.error(f"{own} is another rank than its own, {rank}")
             peer, size = node.number(other, None, most), node.number("comm_size")
@@ -404,7 +422,7 @@ class _Lowering:
         self, name: str, calls: dict[int, list[_Node]], algorithms: dict[str, str]
     ) -> None:
         """Add the collectives of a group; the n-th ones of its ranks belong together."""
-        every = list(range(len(self._traces)))
+        every = list(range(len(self.traces)))
         members = self._groups.get(name, every if name in ("", "0") else [])
         group = f"process group {shown(name)}"
         for rank, nodes in calls.items():
@@ -439,15 +457,17 @@ class _Lowering:
         root = members[0]
         if kind in _ROOTED and (root := agreed("comm_src", root, MAX_BYTES)) not in members:
             raise nodes[0].error(f"its root, comm_src {root}, is not in its group")
-        if kind in _WHOLE:
-            size = -(-size // len(members))
-        ranks, builder = np.array(members), self._builder
+        n, ranks, builder = len(members), np.array(members), self._builder
+        index, name = members.index(root), _NCCL.get(kind)
         with builder.stream(None):
             builder.wait(ranks, [node.op for node in nodes])
-            collective_on(
-                builder, kind, ranks, size, comm=comm, algorithm=algorithms.get(kind),
-                root=members.index(root),
-            )  # fmt: skip
+            if self.places is not None and name is not None and n > 1:
+                total = size * n if kind == "allgather" else size
+                add_collective(builder, name, ranks, self.places, total, root=index)
+            else:
+                block = -(-size // n) if kind in _WHOLE else size
+                chosen = algorithms.get(kind)
+                collective_on(builder, kind, ranks, block, comm=comm, algorithm=chosen, root=index)
             ends = builder.calc(ranks, 0.0)
         for node, end in zip(nodes, ends.tolist(), strict=True):
             node.last = end
@@ -455,7 +475,7 @@ class _Lowering:
     def _add_dependencies(self) -> None:
         ops: list[int] = []
         on: list[int] = []
-        for nodes in self._traces:
+        for nodes in self.traces:
             last = {node.id: node.last for node in nodes}
             for node in nodes:
                 for before in node.data:
