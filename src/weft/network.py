@@ -84,7 +84,7 @@ class FlowNetwork:
     >>> network.send(0.0, 0, 15, 1_000_000), network.send(0.0, 1, 15, 1_000_000)
     (0, 1)
     >>> network.next_completion()
-    Completion(message=0, time_ns=161000.0)
+    Completion(message=0, time_ns=81000.0)
     """
 
     def __init__(self, fabric: Fabric, routes: Routes, **options: Any):
