@@ -70,6 +70,8 @@ def test_guids_and_lids_of_adapters_stay() -> None:
         fabric = with_model(subnet, machine_model(model))
         for name in ("lid", "port_guid", "node_guid", "descriptions", "node_names"):
             assert list(getattr(fabric.subnet, name)) == list(getattr(subnet, name)), model
+        of_adapters = fabric.port_guid[fabric.node_kind[fabric.slot_node] == 1]
+        assert len(set(of_adapters.tolist())) == len(of_adapters)
 
 
 def test_faults_are_outside_machines_and_a_lost_adapter_leaves_the_scale_up_network() -> None:
@@ -167,8 +169,7 @@ def test_a_wrong_file_is_one_error_with_its_line(
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("opensm", "export", "--engine", "minhop", "--out", "x"), ("flits",)],
+    "words", [("opensm", "export", "--engine", "minhop", "--out", "x"), ("flits",)]
 )
 def test_commands_of_the_subnet_say_so(capsys, words: tuple[str, ...]) -> None:
     assert main([*words, TREE, "--node", "dgx-h100"]) == 2

@@ -130,6 +130,10 @@ def equipped(
     moved = np.flatnonzero(out[:old_nodes] > 0).tolist()
     parts.port_guid = {key: its for key, its in parts.port_guid.items() if not out[key[0]]}
     parts.port_guid |= {(at, int(out[at])): int(guid[at]) for at in moved}
+    if model.scale_up_gbps:  # the port GUIDs of new nodes are up to 65,535 above their own
+        top = max(int(parts.guid.max()), int(fabric.port_guid.max())) + 2**16
+        ups = (at for at in moved if parts.kind[at] == NodeKind.HOST)
+        parts.port_guid |= {(at, 1): top + number for number, at in enumerate(ups)}
     parts.lid = {
         (at, (0 if parts.kind[at] == NodeKind.SWITCH else int(out[at])) if out[at] else port): its
         for (at, port), its in parts.lid.items()

@@ -20,6 +20,7 @@ from weft.routing.engines.dnup import dnup_as_opensm
 from weft.routing.engines.dor import dor_in_place
 from weft.routing.engines.ftree import UnsteadyError, ftree_as_opensm
 from weft.routing.engines.updn import updn_as_opensm
+from weft.routing.opensm.lids import refuse_inside
 from weft.routing.opensm.ports import common
 from weft.routing.routes import TableRoutes
 
@@ -84,6 +85,7 @@ def opensm_reroute(
     stay.
     """
     routes.check(before)
+    refuse_inside(after)
     entry, given = engines.parse(engine)
     whole = after.whole
     kept = routes.on(before, whole)

@@ -22,7 +22,7 @@ from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.routing.opensm.far import FarBlock, parse_far
 from weft.routing.opensm.lft_form import repeat_own_lids
 from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
-from weft.routing.opensm.lids import clash_summary
+from weft.routing.opensm.lids import clash_summary, refuse_inside
 from weft.routing.opensm.log_files import is_log_name, is_packed_log, logs_of
 from weft.routing.opensm.ports import MAX_LID, by_port_guid, by_switch_guid, destination_name
 from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
@@ -206,6 +206,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
 
     `spans`: first and last LID of each port GUID in another file, used for entries without a GUID.
     """
+    refuse_inside(fabric)
     text = read_text(path)
     form = signature(text)
     parse = parse_far if form and form.kind == "adaptive" else parse_dump

@@ -82,6 +82,15 @@ def clash_summary(texts: Sequence[str]) -> str:
     return counted(texts, "LID", "of two ports each")
 
 
+def refuse_inside(fabric: Fabric) -> None:
+    """Refuse a fabric with the inside of machines, of which a subnet manager knows nothing."""
+    if fabric.machine_model is not None:
+        raise InputError(
+            f"a subnet manager knows nothing of the inside of machines, which {fabric.name} has; "
+            "leave out the model of machines (--node)"
+        )
+
+
 def predict_lids(
     fabric: Fabric,
     *,
@@ -106,11 +115,7 @@ def predict_lids(
     - `max_lid`: largest LID that the switches' tables can hold.
     """
     check_lmc(lmc)
-    if fabric.machine_model is not None:
-        raise InputError(
-            f"a subnet manager knows nothing of the inside of machines, which {fabric.name} has; "
-            "leave out the model of machines (--node)"
-        )
+    refuse_inside(fabric)
     own = _own_port(fabric, sm)
     ports = _Ports.of(fabric)
     lmcs = np.full(len(ports.guid), lmc)
