@@ -38,6 +38,9 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
         max(2 * L - 1, L + 1), 2 * p - 2, (p - 1) * m, max(2 * L - 1, L + 1) * m / 2, 0,
     ),
     "reduce-binomial": lambda p, L, m: (L, p - 1, (p - 1) * m, L * m, L * m),
+    "reduce-in-order-binary": lambda p, L, m: (
+        L + 1, p, p * m, (L + 1) * m, max(2 * L - 2, L) * m,
+    ),
     "reduce-linear": lambda p, L, m: (p - 1, p - 1, (p - 1) * m, (p - 1) * m, (p - 1) * m),
     "reduce-rabenseifner": lambda p, L, m: (
         2 * L, p * L + p - 1, (p - 1) * m + L * m / 2, 2 * (p - 1) / p * m, (p - 1) / p * m,

@@ -111,7 +111,7 @@ def reduce_bcast(
     Parameters
     ----------
     reduce
-        How the buffer is reduced: binomial, linear, chain or binary.
+        How the buffer is reduced: binomial, linear, chain, binary or in-order-binary.
     bcast
         How the result is sent: binomial, linear, or a tree; a knomial one has radix 4.
     """

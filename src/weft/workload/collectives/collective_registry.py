@@ -212,13 +212,13 @@ class Group:
         order = np.lexsort((self.ranks != self.root, self._machine))
         first = np.flatnonzero(np.diff(self._machine[order], prepend=-1))
         members = np.split(order, first[1:])
-        leaders = self._part(order[first][np.newaxis])
+        leaders = self.part(order[first][np.newaxis])
         leaders.root = int(np.argmax(order[first] == self.root))
         sizes = {len(each) for each in members} - {1}
         alike = ([each for each in members if len(each) == size] for size in sorted(sizes))
-        return leaders, [self._part(np.stack(each)) for each in alike]
+        return leaders, [self.part(np.stack(each)) for each in alike]
 
-    def _part(self, ranks: Ints) -> Group:
+    def part(self, ranks: Ints) -> Group:
         """Return groups of equal size [groups, k] of the ranks of each group."""
         return Group(
             self._builder, self._members[:, ranks].reshape(-1, ranks.shape[1]), self.sizes,

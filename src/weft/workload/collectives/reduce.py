@@ -10,10 +10,10 @@ import numpy as np
 from weft.core.units import Bytes
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
 from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, Ints, algorithm
-from weft.workload.collectives.trees import Shape, reduce_steps, segments, tree_of
+from weft.workload.collectives.trees import Shape, in_order_tree, reduce_steps, segments, tree_of
 
 #: Ways to combine a buffer that is not divided.
-Whole = Literal["binomial", "linear", "chain", "binary"]
+Whole = Literal["binomial", "linear", "chain", "binary", "in-order-binary"]
 
 
 def whole_steps(how: str, group: Group, size: int, carries: Carries = BUFFER) -> None:
@@ -27,6 +27,12 @@ def whole_steps(how: str, group: Group, size: int, carries: Carries = BUFFER) ->
         group.send(others, np.full_like(others, group.root), size, carries)
         for rank in others[::-1].tolist():
             group.receive(group.root, rank, size, add=True)
+    elif how == "in-order-binary":
+        # Ranks are those of the communicator, and the last one passes the result to the root.
+        by_rank, last = group.part(group.ranks[np.newaxis]), group.n - 1
+        reduce_steps(by_rank, in_order_tree(group.n), np.array([size]), carries)
+        if group.root != last:
+            group.message(last, group.root, size, carries)
     else:
         reduce_steps(group, tree_of(how, group.n), np.array([size]), carries)
 
@@ -76,6 +82,13 @@ def linear(group: Group) -> None:
     """All ranks send to the root, which combines one buffer after the other."""
     group.cut(np.array([group.sizes]))
     whole_steps("linear", group, group.sizes)
+
+
+@algorithm("reduce", "in-order-binary", source="Open MPI")
+def in_order_binary(group: Group) -> None:
+    """Buffers are combined in the order of ranks, up a binary tree to the last rank."""
+    group.cut(np.array([group.sizes]))
+    whole_steps("in-order-binary", group, group.sizes)
 
 
 @algorithm("reduce", "tree", source="Open MPI's pipeline, chain and binary")

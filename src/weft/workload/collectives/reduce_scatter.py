@@ -105,7 +105,7 @@ def reduce_scatter(group: Group, *, reduce: Whole = "binomial") -> None:
     Parameters
     ----------
     reduce
-        How the blocks are reduced: binomial, linear, chain or binary.
+        How the blocks are reduced: binomial, linear, chain, binary or in-order-binary.
     """
     everything = int(np.sum(group.sizes))
     whole_steps(reduce, group, everything, lambda _: range(group.n))

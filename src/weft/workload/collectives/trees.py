@@ -43,6 +43,24 @@ def tree_of(shape: str, n: int, radix: int = 2) -> Ints:
             served = [step for step in reversed(steps) if rank % (radix * step) == 0]
             children = [rank + step * at for step in served for at in range(1, radix)]
         tree.append([child for child in children if child < n])
+    return _padded(tree)
+
+
+def in_order_tree(n: int) -> Ints:
+    """Return a binary tree with root n - 1, in which each subtree has consecutive ranks."""
+    tree: list[list[int]] = [[] for _ in range(n)]
+    todo = [(0, n)]
+    while todo:
+        first, size = todo.pop()
+        root, right = first + size - 1, size // 2 if size > 2 else 0
+        for begin, count in ((first + right, size - 1 - right), (first, right)):
+            if count:
+                tree[root].append(begin + count - 1)
+                todo.append((begin, count))
+    return _padded(tree)
+
+
+def _padded(tree: list[list[int]]) -> Ints:
     most = max(map(len, tree))
     return np.array([[*each, *[-1] * (most - len(each))] for each in tree], dtype=np.int64)
 

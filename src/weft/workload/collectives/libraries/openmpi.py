@@ -87,7 +87,7 @@ _REDUCES = {
     3: Choice("tree", {"shape": "chain"}, "pipeline"),
     4: Choice("tree", {"shape": "binary"}),
     5: Choice("binomial"),
-    6: Choice("", why="in-order_binary"),
+    6: Choice("in-order-binary"),
     # Taken below 8 bytes only.
     7: Choice("linear", why="rabenseifner of fewer elements than parts"),
 }
@@ -127,8 +127,6 @@ def openmpi(call: LibraryCall) -> Choice | None:
 def _reduce_first(algorithm: str, n: int, size: int) -> Choice:
     """Return an algorithm that begins with a reduce, for which the library chooses again."""
     reduce = _REDUCES[number_below(_REDUCE, n, size)]
-    if not reduce.algorithm:
-        return reduce
     options = {"reduce": reduce.options.get("shape", reduce.algorithm)}
     if algorithm == "reduce-bcast":
         bcast = _BCASTS[number_below(_BCAST, n, size)]
