@@ -355,6 +355,12 @@ def test_what_cannot_be_is_refused(spec: str, error: type[Exception], message: s
         application_workload("nccl:" + spec, 4)
 
 
+@pytest.mark.parametrize("name", ["allgather", "alltoall"])
+def test_too_many_messages_are_refused_at_once(name: str) -> None:
+    with pytest.raises(NotApplicable, match=r"of 4096 ranks has [\d,]+ messages with (ring|p2p)"):
+        application_workload(f"nccl:{name},size=1GiB", 4096)
+
+
 def test_ranks_that_share_a_processor_and_rings_without_a_way_out_are_refused() -> None:
     with pytest.raises(InputError, match="several ranks are on one processor"):
         add_collective(

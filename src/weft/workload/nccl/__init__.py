@@ -17,7 +17,6 @@ from weft.workload.nccl.messages import MessageGraph
 from weft.workload.nccl.shape import Shape
 from weft.workload.nccl.tuning import VERSION, Choice, Collective, Options, Tuner
 from weft.workload.places import Places
-from weft.workload.program_order import MAX_OPS
 
 __all__ = ["VERSION", "Choice", "Collective", "Options", "add_collective"]
 
@@ -87,11 +86,6 @@ def add_collective(
                 continue
             messages = MessageGraph(tuner.hops(choice))
             ALGORITHMS[name, choice.algorithm](messages, tuner, choice, size_bytes, root)
-            if builder.num_ops + 12 * messages.count * len(rows) > MAX_OPS:
-                raise InputError(
-                    f"{name} of {groups.shape[1]} ranks has {messages.count:,} messages, more "
-                    "than fit in a workload"
-                )
             least_ns = copy_ns(tuner, choice, size_bytes)
             messages.lower(builder, groups[rows], tuner.base_ns(choice), tag, least_ns)
     for note in dict.fromkeys(note for choice in choices for note in (choice.text, *choice.notes)):

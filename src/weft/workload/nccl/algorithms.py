@@ -22,9 +22,11 @@ from weft.workload.nccl.tuning import P2P_CHANNEL, P2P_CHUNK, P2P_PER_BATCH, Cho
 Ints = NDArray[np.int64]
 Algorithm = Callable[[MessageGraph, Tuner, Choice, int, int], None]
 
-#: Largest number of passes over a ring that are lowered one by one. More are spread over these,
-#: which changes only how long the pipeline fills.
-_MAX_PASSES = 3
+#: Largest number of passes over a ring that are lowered one by one, and of messages of more than
+#: one pass and slice. More are spread over these, which changes only how the pipeline fills.
+_MAX_PASSES, _MANY = 3, 2**19
+#: Largest number of messages of a collective; they and what ranks do for them take about 3 GB.
+MAX_MESSAGES = 2**22
 
 
 def _cut(total: int, weights: Any) -> Ints:
@@ -37,6 +39,15 @@ def _cut(total: int, weights: Any) -> Ints:
 def _copies(choice: Choice, trees: int = 1) -> Ints:
     """Return how many channels are each distinct channel and its repetitions."""
     return np.bincount(np.arange(choice.channels) % (choice.base * trees))
+
+
+def _refuse(choice: Choice, n: int, messages: int) -> None:
+    """Refuse more messages than fit in memory, before they are made."""
+    if messages > MAX_MESSAGES:
+        raise NotApplicable(
+            f"{choice.collective} of {n} ranks has {messages:,} messages with {choice.algorithm}; "
+            f"expected at most {MAX_MESSAGES:,}"
+        )
 
 
 # -- rings -----------------------------------------------------------------------------------------
@@ -76,16 +87,19 @@ def _ring(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: in
     reduces = choice.collective in ("allreduce", "reduce-scatter")
     gathers = choice.collective in ("allreduce", "allgather")
     copies = _copies(choice)
+    expected = n * (n - 1) * (reduces + gathers) * len(copies)
+    _refuse(choice, n, expected)
     for channel, share in enumerate(_cut(size, copies).tolist()):
         order, relay = _ring_order(tuner, channel)
         by, following = relay >= 0, np.roll(order, -1)
         network = tuner.shape.machine[order] != tuner.shape.machine[following]
         passes = max(1, -(-share // (choice.chunk_bytes * int(copies[channel]) * n)))
-        turns = min(passes, _MAX_PASSES)
+        turns = min(passes, _MAX_PASSES if expected <= _MANY else 1)
         first: Ints | None = None
         last: Ints | None = None
         for turn, part in enumerate(_cut(share, np.ones(turns)).tolist()):
             bytes_of = _cut(part, np.ones(n))
+            whole = 2 if expected > _MANY and not choice.slice_bytes else 1
             steps = [(step + 1, True) for step in range(n - 1) if reduces]
             steps += [(step, False) for step in range(n - 1) if gathers]
             for number, (ahead, adds) in enumerate(steps):
@@ -93,12 +107,14 @@ def _ring(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: in
                 data = bytes_of[name]
                 at_once = choice.slice_bytes * int(copies[channel])
                 slices = np.maximum(1, -(-data // at_once)) if at_once else np.full(n, 2)
+                if expected > _MANY:
+                    slices = np.ones(n, dtype=np.int64)
                 name = (channel * turns + turn) * n + name
                 before: Ints | None = first
                 first = messages.add(
                     order, np.where(by, relay, following), data, network=network & ~by,
                     slices=slices, lane=channel, blocks=copies[channel], part=name,
-                    combines=adds & ~by, repeats=-(-(passes - turn) // turns),
+                    combines=adds & ~by, repeats=whole * -(-(passes - turn) // turns),
                 )  # fmt: skip
                 if before is not None:
                     messages.after_own(first, before)
@@ -269,6 +285,7 @@ def _point_to_point(
     """
     shape = tuner.shape
     n, everyone = shape.size, choice.collective == "alltoall"
+    _refuse(choice, n, n * (n - 1) * 2)
     ranks, blocks = np.arange(n), _cut(size, np.ones(n))
     at_once = max(1, tuner.channels // choice.channels * P2P_PER_BATCH)
     started: list[Ints] = []
