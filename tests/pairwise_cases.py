@@ -89,10 +89,9 @@ def case(number: int, *, healthy: bool = False, sigma: float = 0.02) -> Case:
             "size_bytes": 8 if is_latency else 2**22,
             "gbps": none if is_latency else value,
             "time_ns": value if is_latency else none,
+            "round": [f"round {row[2]}" if at_once else "" for row in rows],
         }
     )
-    if at_once:
-        runs = runs.with_columns(round=pl.Series([row[2] for row in rows]))
     return Case(fabric, routes, runs, {"overhead_ns": 200.0 * is_latency}, culprit)
 
 

@@ -53,6 +53,7 @@ def _runs(fabric, speed, *, operation="bandwidth", name=lambda host: host):
             "size_bytes": 2**20,
             "gbps": [100.0 * speed(*pair) for pair in pairs] * noise,
             "time_ns": None,
+            "round": "",
         },
         schema_overrides={"time_ns": pl.Float64},
     )

@@ -90,6 +90,10 @@ def expect_command(
     ] = TOLERANCE,
     model: ModelOptions = USUAL,
     options: JudgedOptions = ALL_HOSTS,
+    fit: Annotated[
+        File | None,
+        OUTPUT(help="Estimate parameters of hosts from latencies and bandwidths; write them here."),
+    ] = None,
     report: Annotated[
         File | None, OUTPUT(help="Write a page with pictures and the loads of links (.html).")
     ] = None,
@@ -121,11 +125,16 @@ def expect_command(
         else:
             loaded = options.load(fabric)
             routes = route(loaded, engine or "minhop")
-        if measured.frame.filter(pl.col("from_machine") != "").n_unique(_PAIR) > _FEW:
-            return _pairwise(loaded, routes, measured.frame)
+        given = model.converted(RunSettings)
+        if fit is not None:
+            return _fit(loaded, routes, measured.frame, given, fit)
+        pairs = measured.frame.filter(pl.col("from_machine") != "")
+        if pairs.n_unique(_PAIR) > _FEW:
+            given.pop("policy", None)
+            return _pairwise(loaded, routes, pairs, given, report, output)
         result = expect(
             loaded, routes, measured, level=level, library=library, per_machine=ranks_per_machine,
-            tolerance=tolerance, **model.converted(RunSettings),
+            tolerance=tolerance, **given,
         )  # fmt: skip
     if output is not None:
         write_table(result.table(), output)
@@ -154,20 +163,57 @@ def _selected(measured: Measurements, only: tuple[str, ...]) -> Measurements:
     return Measurements(frame)
 
 
-def _pairwise(fabric: Fabric, routes: Routes, runs: pl.DataFrame) -> int:
+def _fit(
+    fabric: Fabric, routes: Routes, runs: pl.DataFrame, given: dict[str, Any], path: File
+) -> int:
+    """Estimate parameters of hosts, write and print them."""
+    from weft.advice.expect.fit import fit
+
+    result = fit(fabric, routes, runs, **given)
+    lines = result.text()
+    result.parameters.write(path, lines)
+    emit(host_parameters=result.parameters.model_dump(exclude_none=True), notes=lines)
+    console().print(escape("\n".join(lines)), soft_wrap=True)
+    return 0
+
+
+def _pairwise(
+    fabric: Fabric,
+    routes: Routes,
+    runs: pl.DataFrame,
+    given: dict[str, Any],
+    report: File | None,
+    output: File | None,
+) -> int:
     """Print what pairwise runs say of parts of the fabric: each operation at one size."""
     from weft.advice.expect.pairwise import pairwise
 
-    found = []
+    found = {}
     for part in runs.partition_by("operation", maintain_order=True):
         name = part["operation"][0]
         # Small messages show latency, large ones bandwidth.
         size = sorted(part["size_bytes"])[0 if name == "latency" else -1]
-        result = pairwise(fabric, routes, part.filter(size_bytes=size))
-        found.append(result)
-        console().print(escape(f"{name} at {size:,} B: {result}"), soft_wrap=True)
-    emit(pairwise=[{"suspects": [vars(s) for s in r.suspects], "pairs": r.pairs} for r in found])
-    return int(any(each.suspects for each in found))
+        result = pairwise(fabric, routes, part.filter(size_bytes=size), **given)
+        found[f"{name} at {size:,} B"] = result
+    if output is not None:
+        tables = (r.pairs.insert_column(0, pl.lit(n).alias("runs")) for n, r in found.items())
+        write_table(pl.concat(tables), output)
+    if report is not None:
+        from weft.advice.expect.pairwise_page import pairwise_page
+        from weft.report.comparison_page import write_comparison_page
+
+        write_comparison_page(pairwise_page(found), report)
+    for name, result in found.items():
+        console().print(escape(f"{name}: {result}"), soft_wrap=True)
+    emit(
+        pairwise=[
+            {"runs": name, "suspects": [vars(each) for each in result.suspects],
+             "typical": result.typical, "noise": result.noise, "untested": result.untested,
+             "pairs": result.pairs}
+            for name, result in found.items()
+        ]
+    )  # fmt: skip
+    return int(any(each.suspects for each in found.values()))
 
 
 def _show(result: Expectation) -> None:

@@ -56,6 +56,7 @@ MEASUREMENT_COLUMNS: Mapping[str, Column] = {
     "in_place": Column(pl.Boolean, "", "Whether sent and received data are in one buffer"),
     "from_machine": Column(pl.String, "", "First machine of a run of two machines; else empty"),
     "to_machine": Column(pl.String, "", "Second machine of such a run; else empty"),
+    "round": Column(pl.String, "", "Name that runs at the same time have in common; else empty"),
     "system": Column(pl.String, "", "What the file says of the machine; else empty"),
 }
 

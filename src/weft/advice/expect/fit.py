@@ -44,10 +44,16 @@ class Fit:
     #: What the figures do not determine, in words.
     missing: tuple[str, ...]
 
-    def error(self, operation: str, quantile: float = 0.5) -> float:
-        """Return a quantile of the relative error of an operation's times."""
-        of = (self.rows["operation"] == operation).to_numpy()
-        return float(np.quantile(np.abs(self.ratio[of] - 1), quantile)) if of.any() else np.nan
+    def text(self) -> list[str]:
+        """Return what was estimated from what, how well, and what is not determined."""
+        said = ["Parameters of hosts, estimated by weft expect --fit; intervals are of 95 %."]
+        for operation in self.rows["operation"].unique(maintain_order=True):
+            error = np.abs(self.ratio[(self.rows["operation"] == operation).to_numpy()] - 1)
+            said.append(
+                f"{operation}: {len(error)} figures; the model is within {np.median(error):.1%} of "
+                f"half of them and within {np.quantile(error, 0.9):.1%} of 90 %."
+            )
+        return [*said, *(f"Not determined: {each}." for each in self.missing)]
 
 
 class _Model:

@@ -68,6 +68,8 @@ class Pairwise:
     #: Speed of most pairs by the expected one, and relative standard deviation of a figure.
     typical: float
     noise: float
+    #: float64 [links]: number of figures, or parts of them, that cross each link.
+    crossings: NDArray[np.float64]
     #: Names of cables between switches that no figure crosses.
     untested: tuple[str, ...]
 
@@ -124,8 +126,8 @@ def pairwise(fabric: Fabric, routes: Routes, runs: pl.DataFrame, **options: Any)
         The fabric as planned, and its routes.
     runs
         Measurements of one operation and size: columns `from_machine`, `to_machine` (machines or
-        adapters), `operation`, `size_bytes`, and `gbps` or else `time_ns`. Figures with equal
-        values in a column `round` were measured at once; without this column, each alone.
+        adapters), `operation`, `size_bytes`, `gbps` or else `time_ns`, and `round`: figures of
+        one round were measured at once, those without a round alone.
     **options
         Settings of the flow level.
 
@@ -177,9 +179,11 @@ def pairwise(fabric: Fabric, routes: Routes, runs: pl.DataFrame, **options: Any)
         "explained": 1 / (1 + explained) if is_latency else np.exp(-explained),
     }  # fmt: skip
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
-    untested = np.setdiff1d(between, paths.link >> 1).tolist()
+    crossings = np.bincount(paths.link, paths.share, minlength=fabric.num_links)
+    untested = between[crossings[2 * between] + crossings[2 * between + 1] == 0].tolist()
     return Pairwise(
         fabric, is_latency, frame(PAIR_COLUMNS, table), tuple(suspects), typical, noise,
+        crossings.astype(np.float64),
         tuple(_cable(fabric, cable) for cable in untested),
     )  # fmt: skip
 
@@ -197,10 +201,10 @@ def _directions(runs: pl.DataFrame) -> int:
 
 
 def _rounds(runs: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the number of the round of each figure; each figure is one without rounds."""
-    if "round" not in runs.columns:
-        return np.arange(len(runs))
-    return np.unique(runs["round"].to_numpy(), return_inverse=True)[1].astype(np.int64)
+    """Return the number of the round of each figure; a figure without one has its own."""
+    numbers: dict[object, int] = {}
+    keys = (name or row for row, name in enumerate(runs["round"]))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _paths(
@@ -220,7 +224,7 @@ def _paths(
         for one, other in pairs:
             ends += [(row, one, other), (row, other, one)][: _directions(runs)]
     figure, source, target = np.array(ends, dtype=np.int64).T
-    alone = "round" not in runs.columns or is_latency
+    alone = is_latency or not (runs["round"] != "").any()
     builder = WorkloadBuilder(2 * len(figure), name="pairwise runs")
     size = runs["size_bytes"].to_numpy()[figure]
     sends = np.arange(len(figure))
@@ -259,7 +263,7 @@ def _parts(
 ) -> tuple[PathParts, list[tuple[str, ...]]]:
     """Return the parts on the path of each figure, and their names.
 
-    PathParts that are on the same paths become one with several names. A part on all paths is left
+    Parts that are on the same paths become one with several names. A part on all paths is left
     out: it is in the speed of most pairs.
     """
     figure, link = paths.figure[paths.flow], paths.link

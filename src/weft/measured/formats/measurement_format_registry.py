@@ -55,6 +55,7 @@ class MeasuredValue:
     in_place: bool = False
     from_machine: str = ""
     to_machine: str = ""
+    round: str = ""
     program: str = ""
     system: str = ""
     #: Suite, if it is not the name of the format.

@@ -34,6 +34,7 @@ COLUMNS = {
     "ranks_per_node": ("ranks_per_node", "gpus_per_node"),
     "from_machine": ("from_machine", "from", "source"),
     "to_machine": ("to_machine", "to", "target", "destination"),
+    "round": ("round",),
     "system": ("system",),
 }
 #: Columns of values: whether they are times, and ns or Gb/s in one of their units.
@@ -129,6 +130,6 @@ class _Table(LogReader):
                 samples=samples or (1 if least is None else None),
                 ranks=nodes * each if nodes and each and not ranks else ranks, nodes=nodes,
                 from_machine=row.get("from_machine", ""), to_machine=row.get("to_machine", ""),
-                system=row.get("system", ""), benchmark=suite,
+                round=row.get("round", ""), system=row.get("system", ""), benchmark=suite,
             )
         )  # fmt: skip
