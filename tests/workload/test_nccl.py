@@ -20,7 +20,7 @@ from weft.workload.nccl import Options, add_collective
 from weft.workload.nccl.algorithms import ALGORITHMS, binary_tree, copy_ns, double_tree
 from weft.workload.nccl.messages import Hop, MessageGraph
 from weft.workload.nccl.shape import Shape
-from weft.workload.nccl.tuning import Choice, Tuner
+from weft.workload.nccl.tuning import NcclChoice, Tuner
 from weft.workload.places import Places
 
 H100 = machine_model("dgx-h100")
@@ -37,7 +37,9 @@ def places(counts: list[int], *, model=H100, shuffle: int | None = None) -> Plac
     return Places(machine, processor, model)
 
 
-def made(name: str, at: Places, size: int, root: int = 0, **options) -> tuple[MessageGraph, Choice]:
+def made(
+    name: str, at: Places, size: int, root: int = 0, **options
+) -> tuple[MessageGraph, NcclChoice]:
     """Return the messages of a collective without any latency or overhead."""
     tuner = Tuner(Shape.of(at, np.arange(len(at.machine))), Options(**options))
     choice = tuner.choose(name, size)
@@ -189,7 +191,7 @@ def test_trees_are_those_of_the_source() -> None:
 # -- times on ideal networks -----------------------------------------------------------------------
 
 
-def ideal_ns(name: str, n: int, size: int, level: str, **options) -> tuple[float, Choice]:
+def ideal_ns(name: str, n: int, size: int, level: str, **options) -> tuple[float, NcclChoice]:
     """Return the time of a collective on one switch of 50 GB/s a port without latencies."""
     messages, choice = made(name, Places.one_each(n), size, **options)
     builder = WorkloadBuilder(n)

@@ -15,10 +15,10 @@ from weft.workload.builder import WorkloadBuilder
 from weft.workload.nccl.algorithms import ALGORITHMS, copy_ns
 from weft.workload.nccl.messages import MessageGraph
 from weft.workload.nccl.shape import Shape
-from weft.workload.nccl.tuning import VERSION, Choice, Collective, Options, Tuner
+from weft.workload.nccl.tuning import VERSION, Collective, NcclChoice, Options, Tuner
 from weft.workload.places import Places
 
-__all__ = ["VERSION", "Choice", "Collective", "Options", "add_collective"]
+__all__ = ["VERSION", "Collective", "NcclChoice", "Options", "add_collective"]
 
 
 def add_collective(
@@ -30,7 +30,7 @@ def add_collective(
     *,
     root: int = 0,
     options: Options | None = None,
-) -> Choice:
+) -> NcclChoice:
     """Add one collective of NCCL within each of several disjoint groups of ranks.
 
     Parameters

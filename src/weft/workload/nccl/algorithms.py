@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.workload.nccl.messages import LANES, MessageGraph
 from weft.workload.nccl.shape import Shape
-from weft.workload.nccl.tuning import P2P_CHANNEL, P2P_CHUNK, P2P_PER_BATCH, Choice, Tuner
+from weft.workload.nccl.tuning import P2P_CHANNEL, P2P_CHUNK, P2P_PER_BATCH, NcclChoice, Tuner
 
 Ints = NDArray[np.int64]
-Algorithm = Callable[[MessageGraph, Tuner, Choice, int, int], None]
+Algorithm = Callable[[MessageGraph, Tuner, NcclChoice, int, int], None]
 
 #: Largest number of passes over a ring that are lowered one by one, and of messages of more than
 #: one pass and slice. More are spread over these, which changes only how the pipeline fills.
@@ -36,12 +36,12 @@ def _cut(total: int, weights: Any) -> Ints:
     return parts
 
 
-def _copies(choice: Choice, trees: int = 1) -> Ints:
+def _copies(choice: NcclChoice, trees: int = 1) -> Ints:
     """Return how many channels are each distinct channel and its repetitions."""
     return np.bincount(np.arange(choice.channels) % (choice.base * trees))
 
 
-def _refuse(choice: Choice, n: int, messages: int) -> None:
+def _refuse(choice: NcclChoice, n: int, messages: int) -> None:
     """Refuse more messages than fit in memory, before they are made."""
     if messages > MAX_MESSAGES:
         raise NotApplicable(
@@ -77,7 +77,7 @@ def _ring_order(tuner: Tuner, channel: int) -> tuple[Ints, Ints]:
     return order, relay
 
 
-def _ring(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _ring(messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _: int) -> None:
     """All-reduce, all-gather or reduce-scatter around a ring for each channel.
 
     On n members, each step moves S/n bytes from each to the next: 2 (n - 1) steps for an
@@ -130,8 +130,8 @@ def _ring(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: in
 
 
 def _hop(
-    messages: MessageGraph, tuner: Tuner, choice: Choice, ends: list[int], size: int, before: Any,
-    *, part: int, lane: int, copies: int, combines: bool, scale: float = 1.0,
+    messages: MessageGraph, tuner: Tuner, choice: NcclChoice, ends: list[int], size: int,
+    before: Any, *, part: int, lane: int, copies: int, combines: bool, scale: float = 1.0,
 ) -> int:  # fmt: skip
     """Add a message in chunks, perhaps by a relay, that passes on others; return its number."""
     slices = max(1, -(-size // (min(choice.chunk_bytes, choice.slice_bytes) * copies)))
@@ -149,7 +149,9 @@ def _hop(
     return number
 
 
-def _pipeline(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, root: int) -> None:
+def _pipeline(
+    messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, root: int
+) -> None:
     """Broadcast or reduce along the rings, cut at the root.
 
     k chunks of time t take (k + n - 2) t on n members.
@@ -199,7 +201,12 @@ def double_tree(count: int, node: int, second: int) -> tuple[int, int]:
 
 
 def _rooted(
-    messages: MessageGraph, tuner: Tuner, choice: Choice, parent: Ints, size: int, **options: Any
+    messages: MessageGraph,
+    tuner: Tuner,
+    choice: NcclChoice,
+    parent: Ints,
+    size: int,
+    **options: Any,
 ) -> None:
     """Add an all-reduce over a rooted tree: up to the root, combining, and down again."""
     children: list[list[int]] = [[] for _ in parent]
@@ -225,7 +232,7 @@ def _rooted(
         )  # fmt: skip
 
 
-def _tree(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _tree(messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _: int) -> None:
     """All-reduce over a double binary tree of machines, with a chain in each machine.
 
     The first member of a chain sends to the parent; first children arrive at the second member,
@@ -246,7 +253,7 @@ def _tree(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: in
         _rooted(messages, tuner, choice, parent, share, part=each, copies=int(copies[each]))
 
 
-def _nvls(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int) -> None:
+def _nvls(messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _: int) -> None:
     """All-reduce with reduction in the switches of a machine, and trees of the heads between.
 
     Each head reduces its part of the data and multicasts the result. Every one of p processors
@@ -276,7 +283,7 @@ def _nvls(messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: in
 
 
 def _point_to_point(
-    messages: MessageGraph, tuner: Tuner, choice: Choice, size: int, _: int
+    messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _: int
 ) -> None:
     """All-to-all, or a ring of neighbours by rank, as sends and receives of one group.
 
@@ -313,7 +320,7 @@ def _point_to_point(
         started.append(first)
 
 
-def copy_ns(tuner: Tuner, choice: Choice, size: int) -> NDArray[np.float64]:
+def copy_ns(tuner: Tuner, choice: NcclChoice, size: int) -> NDArray[np.float64]:
     """Return how long thread blocks of point-to-point channels move data, float64 [members].
 
     NCCL counts on 14 GB/s of a channel to the network. Each peer has some channels; if peers share

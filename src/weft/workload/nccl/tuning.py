@@ -130,7 +130,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Choice:
+class NcclChoice:
     """Algorithm, protocol and channels of a collective.
 
     Point-to-point collectives have the algorithm ``p2p``.
@@ -218,12 +218,12 @@ class Tuner:
             inside = max(inside, post * (3 if at == _SIMPLE else 1))
         return inside, between
 
-    def base_ns(self, choice: Choice) -> float:
+    def base_ns(self, choice: NcclChoice) -> float:
         """Return the time before the first message."""
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         return 1000 * _BASE[name][PROTOCOLS.index(choice.protocol)]
 
-    def hops(self, choice: Choice) -> tuple[Hop, Hop]:
+    def hops(self, choice: NcclChoice) -> tuple[Hop, Hop]:
         """Return the costs of messages within and between machines."""
         at = PROTOCOLS.index(choice.protocol)
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
@@ -322,7 +322,7 @@ class Tuner:
             latency *= 1.4 if self._arch else 1.9
         return latency + size / (1000 * bandwidth)
 
-    def choose(self, collective: str, size: int) -> Choice:
+    def choose(self, collective: str, size: int) -> NcclChoice:
         """Return the algorithm, protocol and channels of a collective.
 
         `size`: bytes as NCCL counts them, the larger of what a rank gives and takes.
@@ -334,7 +334,7 @@ class Tuner:
                     f"{collective} is point-to-point: no algorithm, and only the protocol simple"
                 )
             channels = self._p2p_channels()
-            return Choice(collective, "p2p", "simple", channels, 1, P2P_CHUNK, P2P_CHUNK)
+            return NcclChoice(collective, "p2p", "simple", channels, 1, P2P_CHUNK, P2P_CHUNK)
         times = {
             (a, p): time
             for a in _BASE
@@ -360,7 +360,7 @@ class Tuner:
         chunk, at_once = self._chunk(collective, algorithm, protocol, size, channels)
         base = self.heads if algorithm.startswith("nvls") else self.base
         base = min(base, channels)
-        return Choice(collective, algorithm, protocol, channels, base, chunk, at_once, notes)
+        return NcclChoice(collective, algorithm, protocol, channels, base, chunk, at_once, notes)
 
     def _used_channels(self, algorithm: str, protocol: str, size: int) -> int:
         """Return the channels of a collective: fewer if each would have little to do."""
