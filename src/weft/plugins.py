@@ -23,14 +23,14 @@ from weft.study.experiment.spec import Part as StudyKeys
 from weft.study.runs.task import RunResult
 from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
-from weft.workload.collectives.libraries import Choice, LibraryCall, library
+from weft.workload.collectives.libraries import AlgorithmChoice, LibraryCall, library
 from weft.workload.formats import workload_reader, workload_writer
 from weft.workload.patterns.pattern_registry import Pairs, pattern
 from weft.workload.placement import PlacementRequest, placement
 
 __all__ = [
+    "AlgorithmChoice",
     "Bytes",
-    "Choice",
     "ClosedForm",
     "Column",
     "Entry",

@@ -23,7 +23,7 @@ from weft.workload.collectives.collective_registry import (
     check_members,
     collective,
 )
-from weft.workload.collectives.libraries import Choice, LibraryCall, choose
+from weft.workload.collectives.libraries import AlgorithmChoice, LibraryCall, choose
 from weft.workload.collectives.libraries import library as libraries
 from weft.workload.places import Places
 from weft.workload.program_order import MAX_OPS
@@ -153,7 +153,7 @@ def default_algorithm(
     return choose(library, LibraryCall(kind.name, size_bytes, num_ranks, per_machine)).algorithm
 
 
-def _choice(library: str, kind: Collective, size_bytes: ArrayLike, machine: Any) -> Choice:
+def _choice(library: str, kind: Collective, size_bytes: ArrayLike, machine: Any) -> AlgorithmChoice:
     per_machine = int(np.bincount(machine).max())
     return choose(library, LibraryCall(kind.name, size_bytes, len(machine), per_machine))
 

@@ -3,8 +3,8 @@
 A file adds one::
 
     @library("mine-2", source="version and file in which its rules are stated")
-    def mine(call: LibraryCall) -> Choice | None:
-        return Choice("ring") if call.collective == "allreduce" else None
+    def mine(call: LibraryCall) -> AlgorithmChoice | None:
+        return AlgorithmChoice("ring") if call.collective == "allreduce" else None
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LibraryCall:
 
 
 @dataclass(frozen=True)
-class Choice:
+class AlgorithmChoice:
     """An algorithm and its options; `why`: what the library calls it, or why it takes it."""
 
     algorithm: str
@@ -64,9 +64,9 @@ class Choice:
         return f"{self.algorithm}{given}{self.why and f' ({self.why})'}"
 
 
-def choose(name: str, call: LibraryCall) -> Choice:
+def choose(name: str, call: LibraryCall) -> AlgorithmChoice:
     """Return the algorithm that a library takes; refuse what weft does not have of it."""
-    choice: Choice | None = library[name].function(call)
+    choice: AlgorithmChoice | None = library[name].function(call)
     if choice is None or not choice.algorithm:
         taken = f"what {name} takes here, {choice.why}," if choice else f"the rules of {name}"
         raise InputError(

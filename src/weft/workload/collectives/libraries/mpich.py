@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from weft.workload.collectives.blocks import is_power_of_two
-from weft.workload.collectives.libraries.library_registry import Choice, LibraryCall, library
+from weft.workload.collectives.libraries.library_registry import (
+    AlgorithmChoice,
+    LibraryCall,
+    library,
+)
 
 BCAST_MIN_PROCS = 8  # MPIR_CVAR_BCAST_MIN_PROCS
 BCAST_SHORT_BYTES = 12288  # MPIR_CVAR_BCAST_SHORT_MSG_SIZE
@@ -30,9 +34,9 @@ ALWAYS = {
 
 
 @library("mpich", source="MPICH 3: src/mpi/coll; Thakur et al. 2005")
-def mpich(call: LibraryCall) -> Choice:
+def mpich(call: LibraryCall) -> AlgorithmChoice:
     """MPICH with its default control variables, without its first step within each machine."""
-    return Choice(ALWAYS.get(call.collective) or _by_size(call))
+    return AlgorithmChoice(ALWAYS.get(call.collective) or _by_size(call))
 
 
 def _by_size(call: LibraryCall) -> str:

@@ -7,7 +7,7 @@ sizes and numbers of ranks take the next smaller power of two, or what is neares
 from __future__ import annotations
 
 from weft.workload.collectives.libraries.library_registry import (
-    Choice,
+    AlgorithmChoice,
     LibraryCall,
     library,
     number_below,
@@ -76,7 +76,7 @@ _REDUCE_SCATTERS = {1: "reduce-scatter", 2: "recursive-halving", 3: "pairwise"}
 
 
 @library("mvapich2", source="MVAPICH2 2.2: src/mpi/coll/tuning/*/gen2_INTEL_XEON_E5_2680_16_*")
-def mvapich(call: LibraryCall) -> Choice | None:
+def mvapich(call: LibraryCall) -> AlgorithmChoice | None:
     """MVAPICH2 2.2 with its default tables (Xeon E5-2680, FDR), without hardware multicast.
 
     There are tables for 1 and for 16 ranks a machine; those of 16 are taken from 2 on.
@@ -89,33 +89,39 @@ def mvapich(call: LibraryCall) -> Choice | None:
             letter = _letter(_BCAST_ALONE if alone else _BCAST, call)
             if letter.isdigit():
                 knomial = {"radix": int(letter), "segment": 8192}
-                return Choice("tree" if alone else "two-level", knomial)
+                return AlgorithmChoice("tree" if alone else "two-level", knomial)
             between = _BCASTS[letter]
-            return Choice(between) if alone else Choice("two-level", {"between": between})
+            return (
+                AlgorithmChoice(between)
+                if alone
+                else AlgorithmChoice("two-level", {"between": between})
+            )
         case "allgather":
             letter = _letter(_ALLGATHER_ALONE if alone else _ALLGATHER, call)
             why = "of ranks in the order of machines" if letter == "c" else ""
-            return Choice(_ALLGATHERS[letter], why=why)
+            return AlgorithmChoice(_ALLGATHERS[letter], why=why)
         case "alltoall":
             letter = _letter(_ALLTOALL_ALONE if alone else _ALLTOALL, call)
             return (
-                Choice(_ALLTOALLS[letter]) if letter != "l" else Choice("linear", {"throttle": 0})
+                AlgorithmChoice(_ALLTOALLS[letter])
+                if letter != "l"
+                else AlgorithmChoice("linear", {"throttle": 0})
             )
         case "reduce-scatter":
             number = number_below(_REDUCE_SCATTER, call.num_ranks, call.total)
-            return Choice(_REDUCE_SCATTERS[number])
+            return AlgorithmChoice(_REDUCE_SCATTERS[number])
     return None
 
 
-def _allreduce(call: LibraryCall, alone: bool) -> Choice:
+def _allreduce(call: LibraryCall, alone: bool) -> AlgorithmChoice:
     letter = _letter(_ALLREDUCE_ALONE if alone else _ALLREDUCE, call)
     between = _ALLREDUCES[letter.lower()]
     if letter.islower():
-        return Choice(between)
+        return AlgorithmChoice(between)
     inner = _letter(_WITHIN, call)
     within = "linear" if inner == "h" else "binomial"
     why = "where it uses an allreduce within machines" if inner in "ds" else ""
-    return Choice("two-level", {"between": between, "within": within}, why)
+    return AlgorithmChoice("two-level", {"between": between, "within": within}, why)
 
 
 def _letter(rows: dict[int, str], call: LibraryCall) -> str:

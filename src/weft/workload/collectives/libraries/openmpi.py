@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.workload.collectives.blocks import is_power_of_two
 from weft.workload.collectives.libraries.library_registry import (
-    Choice,
+    AlgorithmChoice,
     LibraryCall,
     library,
     number_below,
@@ -64,43 +64,47 @@ _ALLGATHER = rows_below("""
 """)
 
 _ALLTOALLS = {
-    1: Choice("linear", {"throttle": 0}),
-    2: Choice("pairwise", {"shift": True}),
-    3: Choice("bruck"),
-    4: Choice("linear", {"throttle": 0}, "linear_sync without a limit of requests"),
-    5: Choice("pairwise", why="two_proc"),
+    1: AlgorithmChoice("linear", {"throttle": 0}),
+    2: AlgorithmChoice("pairwise", {"shift": True}),
+    3: AlgorithmChoice("bruck"),
+    4: AlgorithmChoice("linear", {"throttle": 0}, "linear_sync without a limit of requests"),
+    5: AlgorithmChoice("pairwise", why="two_proc"),
 }
 _BCASTS = {
-    1: Choice("linear"),
-    2: Choice("chain", {"segment": 0}),
-    3: Choice("chain", {"segment": 0}, "pipeline"),
-    4: Choice("split-binary"),
-    5: Choice("tree", {"shape": "binary"}),
-    6: Choice("tree", {"shape": "near"}, "binomial"),
-    7: Choice("tree", {"shape": "knomial", "radix": 4}),
-    8: Choice("scatter-doubling"),
-    9: Choice("scatter-ring"),
+    1: AlgorithmChoice("linear"),
+    2: AlgorithmChoice("chain", {"segment": 0}),
+    3: AlgorithmChoice("chain", {"segment": 0}, "pipeline"),
+    4: AlgorithmChoice("split-binary"),
+    5: AlgorithmChoice("tree", {"shape": "binary"}),
+    6: AlgorithmChoice("tree", {"shape": "near"}, "binomial"),
+    7: AlgorithmChoice("tree", {"shape": "knomial", "radix": 4}),
+    8: AlgorithmChoice("scatter-doubling"),
+    9: AlgorithmChoice("scatter-ring"),
 }
 _REDUCES = {
-    1: Choice("linear"),
-    2: Choice("tree", {"shape": "chain"}),
-    3: Choice("tree", {"shape": "chain"}, "pipeline"),
-    4: Choice("tree", {"shape": "binary"}),
-    5: Choice("binomial"),
-    6: Choice("in-order-binary"),
+    1: AlgorithmChoice("linear"),
+    2: AlgorithmChoice("tree", {"shape": "chain"}),
+    3: AlgorithmChoice("tree", {"shape": "chain"}, "pipeline"),
+    4: AlgorithmChoice("tree", {"shape": "binary"}),
+    5: AlgorithmChoice("binomial"),
+    6: AlgorithmChoice("in-order-binary"),
     # Taken below 8 bytes only.
-    7: Choice("linear", why="rabenseifner of fewer elements than parts"),
+    7: AlgorithmChoice("linear", why="rabenseifner of fewer elements than parts"),
 }
-_REDUCE_SCATTERS = {2: Choice("recursive-halving"), 3: Choice("ring"), 4: Choice("butterfly")}
+_REDUCE_SCATTERS = {
+    2: AlgorithmChoice("recursive-halving"),
+    3: AlgorithmChoice("ring"),
+    4: AlgorithmChoice("butterfly"),
+}
 _REDUCE_SCATTER_BLOCKS = {
-    2: Choice("", why="recursive_doubling"),
-    3: Choice("recursive-halving"),
-    4: Choice("butterfly"),
+    2: AlgorithmChoice("", why="recursive_doubling"),
+    3: AlgorithmChoice("recursive-halving"),
+    4: AlgorithmChoice("butterfly"),
 }
 
 
 @library("openmpi-5", source="Open MPI 5.0: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c")
-def openmpi(call: LibraryCall) -> Choice | None:
+def openmpi(call: LibraryCall) -> AlgorithmChoice | None:
     """Open MPI 5.0's coll/tuned with its fixed decisions, for commutative operators."""
     n, size = call.num_ranks, call.size
     match call.collective:
@@ -124,35 +128,39 @@ def openmpi(call: LibraryCall) -> Choice | None:
     return None
 
 
-def _reduce_first(algorithm: str, n: int, size: int) -> Choice:
+def _reduce_first(algorithm: str, n: int, size: int) -> AlgorithmChoice:
     """Return an algorithm that begins with a reduce, for which the library chooses again."""
     reduce = _REDUCES[number_below(_REDUCE, n, size)]
     options = {"reduce": reduce.options.get("shape", reduce.algorithm)}
     if algorithm == "reduce-bcast":
         bcast = _BCASTS[number_below(_BCAST, n, size)]
         options["bcast"] = bcast.options.get("shape", bcast.algorithm)
-    return Choice(algorithm, options, "nonoverlapping")
+    return AlgorithmChoice(algorithm, options, "nonoverlapping")
 
 
-def _allreduce(number: int, n: int, size: int) -> Choice:
+def _allreduce(number: int, n: int, size: int) -> AlgorithmChoice:
     count = size // ELEMENT_BYTES
     if number == 2:
         return _reduce_first("reduce-bcast", n, size)
     if number == 6 and count >= 1 << (n.bit_length() - 1):
-        return Choice("rabenseifner")
+        return AlgorithmChoice("rabenseifner")
     if number == 6:
         why = "rabenseifner of fewer elements than parts"
-        return Choice("reduce-bcast", {"reduce": "linear", "bcast": "linear"}, why)
+        return AlgorithmChoice("reduce-bcast", {"reduce": "linear", "bcast": "linear"}, why)
     why = {3: "", 4: "ring", 5: "segmented_ring without segments"}[number]
     if number == 3 or count < n:
-        return Choice("recursive-doubling", why=why and f"{why} of fewer elements than ranks")
-    return Choice("ring", why=why if number == 5 else "")
+        return AlgorithmChoice(
+            "recursive-doubling", why=why and f"{why} of fewer elements than ranks"
+        )
+    return AlgorithmChoice("ring", why=why if number == 5 else "")
 
 
-def _allgather(number: int, n: int) -> Choice:
+def _allgather(number: int, n: int) -> AlgorithmChoice:
     if number == 3 and not is_power_of_two(n):
-        return Choice("bruck", why="recursive_doubling of no power of two")
+        return AlgorithmChoice("bruck", why="recursive_doubling of no power of two")
     if number == 5 and n % 2:
-        return Choice("ring", why="neighbor of an odd number")
+        return AlgorithmChoice("ring", why="neighbor of an odd number")
     names = {2: "bruck", 4: "ring", 5: "neighbor-exchange"}
-    return Choice(names.get(number, "recursive-doubling"), why="two_proc" if number == 6 else "")
+    return AlgorithmChoice(
+        names.get(number, "recursive-doubling"), why="two_proc" if number == 6 else ""
+    )
