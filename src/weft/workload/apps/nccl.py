@@ -50,31 +50,21 @@ def nccl(
     collective
         Name of the collective; sendrecv is that of nccl-tests, from each rank to the next.
     size
-        Bytes, as nccl-tests counts them: of the buffer; of all blocks of a rank together for
-        allgather, reduce-scatter and alltoall; of a message for sendrecv.
-    count
-        Number of collectives, one after the other.
-    root
-        Root of broadcast and reduce.
-    algo, proto
-        Algorithm and protocol (NCCL_ALGO, NCCL_PROTO); auto takes those that NCCL chooses.
-    min_channels, max_channels
-        Bounds of the number of channels (NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS).
-    nthreads, buffsize
-        Threads of a block, 0 for NCCL's own, and bytes of a channel's buffer (NCCL_NTHREADS,
-        NCCL_BUFFSIZE).
-    pxn_disable, cross_nic
-        Whether to send only through the sender's own adapter (NCCL_PXN_DISABLE), and whether rings
-        may leave through another adapter than they enter by (NCCL_CROSS_NIC).
-    nvls_enable, collnet_enable
-        Whether switches within a machine reduce (NCCL_NVLS_ENABLE), and switches between machines
-        (NCCL_COLLNET_ENABLE), which is refused.
+        Bytes, as nccl-tests counts them: of all blocks of a rank together for allgather,
+        reduce-scatter and alltoall, else of the buffer or message.
+    count, root
+        Number of collectives, one after the other; root of broadcast and reduce.
+    algo, proto, min_channels, max_channels, nthreads, buffsize
+        As NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_NTHREADS (0: NCCL's
+        own) and NCCL_BUFFSIZE; auto takes what NCCL chooses.
+    pxn_disable, cross_nic, nvls_enable, collnet_enable
+        As NCCL_PXN_DISABLE, NCCL_CROSS_NIC, NCCL_NVLS_ENABLE and NCCL_COLLNET_ENABLE, which is
+        refused.
     net_overhead
         Time to post a message to an adapter (NCCL_NET_OVERHEAD); by default NCCL's own.
-    cpu
-        Maker of the processors of the machines, on which tables of NCCL depend.
-    architecture
-        Architecture of the GPUs; auto takes it from the rate of the scale-up network.
+    cpu, architecture
+        Maker of the processors and architecture of the GPUs, on which tables of NCCL depend; auto
+        takes the architecture from the rate of the scale-up network.
     """
     at_least(1, count=count)
     check_size(size)

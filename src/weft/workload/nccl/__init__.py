@@ -36,7 +36,7 @@ def add_collective(
     Parameters
     ----------
     builder
-        Builder of the workload.
+        Builder of the workload, whose notes get what was chosen.
     name
         The collective.
     members
@@ -44,9 +44,8 @@ def add_collective(
     places
         Machines and processors of all ranks.
     size_bytes
-        Size as nccl-tests counts it: bytes of the buffer of an all-reduce, broadcast or reduce; of
-        all blocks together that a rank receives (all-gather) or gives (reduce-scatter, all-to-all);
-        of a message (sendrecv).
+        Size as nccl-tests counts it: of all blocks of a rank together for an all-gather,
+        reduce-scatter or all-to-all, else of the buffer or message.
     root
         Member that broadcasts, or to which is reduced.
     options
@@ -61,7 +60,7 @@ def add_collective(
     InputError
         If a size, root or option is out of range, or several members are on one processor.
     NotApplicable
-        If what the options ask for does not exist on these machines.
+        If what the options ask for does not exist on these machines, or does not fit in memory.
     """
     groups = np.atleast_2d(np.asarray(members, dtype=np.int64))
     if not 0 <= size_bytes <= MAX_BYTES:
