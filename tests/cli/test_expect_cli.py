@@ -46,6 +46,20 @@ def test_answer_table_page_and_json(log, tmp_path, capsys):
     assert run([*words[:4], "--tolerance", "0.01"]) == 1
 
 
+def test_a_log_of_nccl_tests_on_machines_of_a_model(tmp_path, capsys):
+    log, table = tmp_path / "run.log", tmp_path / "sizes.csv"
+    log.write_text(NCCL)
+    fabric = ["--fabric", "xgft:2;2,8;1,8,rate=NDR", "--node", "dgx-h100"]
+    assert run(["expect", str(log), *fabric, "--output", str(table)]) in (0, 1)
+    frame = pl.read_csv(table)
+    assert frame["choice"].str.starts_with("allreduce: NCCL 2").all()
+    assert frame["ratio"].is_between(0.5, 2).all()
+    assert frame["expected"].to_list()[:2] == frame["expected"].to_list()[2:]  # in place: the same
+    out = capsys.readouterr().out
+    assert "all_reduce_perf, gpu-01 to gpu-02, in place: " in out
+    assert out.splitlines()[-1].startswith("Of 2 series within 20%: ")
+
+
 def test_packets_and_a_part_of_the_rows(log, tmp_path, capsys):
     log.write_text(log.read_text() + "allreduce,8,5,11,,,\n")
     words = ["expect", str(log), "--fabric", SPEC, "--only", "operation=latency"]
