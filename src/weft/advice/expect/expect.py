@@ -193,7 +193,7 @@ def expect(
         is_time = part["time_ns"].null_count() == 0
         series.append(
             SizeSeries(_name(dict(zip(_SERIES, key, strict=True))), is_time, tuple(figures),
-                   *judged(figures, is_time, tolerance))
+                   *judged(figures, tolerance))
         )  # fmt: skip
         loads.append(use)
     notes = []
@@ -235,7 +235,7 @@ def _figure(rows: pl.DataFrame, expected: float, choice: str, bound: Bound) -> F
     return Figure(size, measured, expected, ratio, low, high, text, choice, bound)
 
 
-def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[Status, str, str]:
+def judged(figures: Sequence[Figure], tolerance: float) -> tuple[Status, str, str]:
     """Return what a series says: its status, the verdict, and the suspect."""
     slow = [(at.low or at.ratio) > 1 + tolerance for at in figures]
     fast = [(at.high or at.ratio) < 1 / (1 + tolerance) for at in figures]
@@ -259,7 +259,7 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
         ratios = [at.ratio for at in part]
         verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
         others = figures[len(part) :] if part[0] is figures[0] else []
-        suspect = _suspect(part, others, is_time, tolerance)
+        suspect = _suspect(part, others, tolerance)
         return status, f"{verdict}; {as_it_is}.", suspect
     at_which = ", ".join(
         bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
@@ -268,9 +268,7 @@ def judged(figures: Sequence[Figure], is_time: bool, tolerance: float) -> tuple[
     return "mixed", f"outside {tolerance:.0%} only at {at_which}; {as_it_is}.", suspect
 
 
-def _suspect(
-    part: Sequence[Figure], larger: Sequence[Figure], is_time: bool, tolerance: float
-) -> str:
+def _suspect(part: Sequence[Figure], larger: Sequence[Figure], tolerance: float) -> str:
     """Return a sentence about what deviates at some sizes, below larger ones that do not."""
     of = part[0] if larger else part[-1]
     bound, named = of.bound, of.bound.text()
@@ -282,6 +280,7 @@ def _suspect(
 
     pure = bounded(part) or part
     ratios = np.array([at.ratio for at in pure])
+    # Of bandwidths, which are too small here, it is below 0.
     offset = np.array([at.measured - at.expected for at in pure])
     factor = float(np.exp(np.log(ratios).mean()))
     if factor < 1:
@@ -292,7 +291,7 @@ def _suspect(
     constant, cleared = ratios.max() / ratios.min() <= 1 + tolerance, bool(bounded(larger))
     if constant and bound.resource in RATES and not cleared:
         return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, by a constant factor."
-    if is_time and np.ptp(offset) <= tolerance * offset.min():
+    if np.ptp(offset) <= tolerance * offset.min():
         least = np.median(offset) / 1e3
         return f"Suspect latency or overhead: sizes take {least:.2f} us more than expected."
     if constant and not cleared:
