@@ -94,7 +94,8 @@ def test_faults_are_outside_machines_and_a_lost_adapter_leaves_the_scale_up_netw
 @pytest.mark.parametrize("engine", ["minhop", "ecmp"])
 def test_judged_processors_keep_their_paths(engine: str) -> None:
     whole = weft.fabric(TREE, node="dgx-h100")
-    some = Judged(hosts="m1,m2 gpu0,m2 gpu1,m2 gpu2,m2 gpu3").of(whole)
+    some = Judged(hosts="m1,m2 gpu4,m2 gpu5,m2 gpu6,m2 gpu7").of(whole)
+    assert list(some.ordinal_of_host) == [*range(8), 4, 5, 6, 7]
     assert some.num_hosts == 12
     assert some.subnet.num_hosts == 32
     numbers = [whole.find_node(name) - whole.num_switches for name in some.host_names]

@@ -600,7 +600,7 @@ def fabric_facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
         *machine_facts(fabric),
         ("switches", f"{fabric.subnet.num_switches:,}"),
         ("cables", f"{fabric.subnet.num_cables:,}"),
-        ("rates", rates_text(fabric)),
+        ("rates", rates_text(fabric.subnet)),
         ("diameter", "disconnected" if span is None else f"{span} links between hosts"),
     ]
     alone = int((fabric.host_endpoint < 0).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,6 @@ from weft.core.words import few, unquoted
 from weft.fabrics import machine_parts, variants
 from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
-from weft.fabrics.machine_model import MachineModel
 from weft.fabrics.machines import first_adapters, host_parts, machines_by_name, ordinals
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
 from weft.fabrics.roles import roles_of
@@ -144,18 +143,6 @@ class Fabric(FabricArrays):
         whole = self.whole
         return whole if self.machine_model is None else Fabric.of(machine_parts.subnet(whole))
 
-    def equipped(self, model: MachineModel, groups: Mapping[str, Sequence[int]]) -> Fabric:
-        """Return the fabric with the inside of machines.
-
-        Parameters
-        ----------
-        model
-            What is in each machine.
-        groups
-            Machine -> its hosts, the adapters in their order.
-        """
-        return Fabric.of(machine_parts.equipped(self, model, groups))
-
     @cached_property
     def destination_of_whole(self) -> NDArray[np.int64]:
         """Number of each destination among those of `whole`, int64 [destinations]."""
@@ -204,7 +191,12 @@ class Fabric(FabricArrays):
 
     @cached_property
     def ordinal_of_host(self) -> NDArray[np.int64]:
-        """int64 [hosts]: index of each host in its machine, in the order of the devices."""
+        """int64 [hosts]: index of each host in its machine, in the order of the devices.
+
+        The index of a processor also counts processors that are not judged.
+        """
+        if self.machine_model is not None and self.whole is not self:
+            return read_only(self.whole.ordinal_of_host[self.host_of_whole[self.host_nodes]])
         return read_only(ordinals(self._host_parts, self.machine_of_host))
 
     @cached_property

@@ -14,6 +14,7 @@ from weft.core.words import few
 from weft.fabrics.builder import rate_text
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.machine_model import MachineModel
+from weft.fabrics.machine_parts import equipped
 
 Cabling = Literal["rails", "leaf"]
 
@@ -47,7 +48,8 @@ def with_model(fabric: Fabric, model: MachineModel, cabling: Cabling = "rails") 
     _check_rate(fabric, model)
     if len(fabric.machines) == fabric.num_hosts and model.adapters > 1:
         hosts = _grouped(fabric, model, cabling)
-        return fabric.equipped(model, {f"m{at}": its for at, its in enumerate(hosts.tolist())})
+        named = {f"m{at}": its for at, its in enumerate(hosts.tolist())}
+        return Fabric.of(equipped(fabric, model, named))
     groups = {name: its for name, its in fabric.machines.items() if len(its) == model.adapters}
     if not groups:
         counts = few(sorted({len(its) for its in fabric.machines.values()}))
@@ -55,7 +57,7 @@ def with_model(fabric: Fabric, model: MachineModel, cabling: Cabling = "rails") 
             f"no machine of {fabric.name} has {model.adapters} adapters, as {model.name} has; "
             f"there are machines of {counts}"
         )
-    return fabric.equipped(model, groups)
+    return Fabric.of(equipped(fabric, model, groups))
 
 
 def _check_rate(fabric: Fabric, model: MachineModel) -> None:

@@ -72,7 +72,7 @@ def _inside(model: MachineModel) -> tuple[list[_Node], list[_Cable]]:
 def equipped(
     fabric: FabricArrays, model: MachineModel, groups: Mapping[str, Sequence[int]]
 ) -> Parts:
-    """Return the fabric with the inside of machines; see `Fabric.equipped`.
+    """Return the fabric with the inside of machines, given by name with their adapters in order.
 
     Switches inside machines are numbered after those of the fabric, and processors machine by
     machine, before other hosts. The node of an adapter becomes its processor or its PCIe switch,
