@@ -24,48 +24,35 @@ class _Node(NamedTuple):
     out: int = 0
 
 
-class _Cable(NamedTuple):
-    """A cable inside a machine: index and port of both ends."""
+def _inside(model: MachineModel) -> tuple[list[_Node], list[tuple[float, ...]]]:
+    """Return what is inside a machine: switches, then processors; and its cables.
 
-    a: int
-    a_port: int
-    b: int
-    b_port: int
-    rate_gbps: float
-    latency_ns: float
-
-
-def _inside(model: MachineModel) -> tuple[list[_Node], list[_Cable]]:
-    """Return what is inside a machine: switches, then processors, and their cables."""
+    A cable is index and port of one end, then of the other, its rate and its latency.
+    """
     near, shared, scales_up = model.near, model.shared_adapters, model.scale_up_gbps > 0
     beside = len(shared) - 1 if model.between_gbps else 0
     nodes: list[_Node] = []
-    cables: list[_Cable] = []
+    cables: list[tuple[float, ...]] = []
     if scales_up:
         nodes.append(_Node("scale-up", NodeKind.SWITCH, model.processors))
+    pcie = {adapter: scales_up + at for at, adapter in enumerate(shared)}
     for adapter in shared:
         out = near.count(adapter) + 1
         nodes.append(_Node(f"pcie{adapter}", NodeKind.SWITCH, out + beside, adapter, out))
-    pcie = {adapter: scales_up + at for at, adapter in enumerate(shared)}
     for at, adapter in enumerate(near):
-        this, ports = len(nodes), 1 + (scales_up and model.adapters > 0)
+        this, last = len(nodes), 1 + scales_up
         if scales_up:
             half_ns = model.scale_up_latency_ns / 2
-            cables.append(_Cable(0, at + 1, this, 1, model.scale_up_gbps, half_ns))
+            cables.append((0, at + 1, this, 1, model.scale_up_gbps, half_ns))
+        nodes.append(_Node(f"{model.kind}{at}", NodeKind.HOST, last, adapter, last))
         if adapter in pcie:
+            nodes[-1] = nodes[-1]._replace(adapter=-1, out=0)
             port, rate = near[: at + 1].count(adapter), model.pcie_gbps
-            cables.append(_Cable(pcie[adapter], port, this, ports, rate, model.pcie_latency_ns))
-        own = -1 if adapter in pcie else adapter
-        nodes.append(_Node(f"{model.kind}{at}", NodeKind.HOST, ports, own, 0 if own < 0 else ports))
+            cables.append((pcie[adapter], port, this, last, rate, model.pcie_latency_ns))
     for i, b in enumerate(shared if beside else ()):
         for j, a in enumerate(shared[:i]):
-            ports_of = nodes[pcie[a]].out + i, nodes[pcie[b]].out + 1 + j
-            cables.append(
-                _Cable(
-                    pcie[a], ports_of[0], pcie[b], ports_of[1], model.between_gbps,
-                    model.between_latency_ns,
-                )
-            )  # fmt: skip
+            ends = pcie[a], nodes[pcie[a]].out + i, pcie[b], nodes[pcie[b]].out + 1 + j
+            cables.append((*ends, model.between_gbps, model.between_latency_ns))
     return nodes, cables
 
 
@@ -86,8 +73,8 @@ def equipped(
     fresh = np.flatnonzero(node < 0)
     node[node < 0] = old_nodes + np.arange(len(fresh))
     names = [f"{machine} {each.name}" for machine in groups for each in inside]
-    ends = np.array([(each.a, each.b) for each in cables], dtype=np.int64).reshape(-1, 2)
-    ports = np.array([(each.a_port, each.b_port) for each in cables]).reshape(-1, 2)
+    table = np.array(cables).reshape(-1, 6)
+    ends, ports = (table[:, columns].astype(np.int64) for columns in ([0, 2], [1, 3]))
     parts = variants.with_copies(
         fabric, np.full(len(fresh), fabric.num_ports.argmax()), [names[at] for at in fresh],
         np.zeros(machines * len(cables), dtype=np.int64), node[:, ends].reshape(-1, 2),
@@ -120,10 +107,10 @@ def equipped(
         at, port = getattr(parts, node_key)[:old_cables], getattr(parts, port_key)[:old_cables]
         port[out[at] > 0] = out[at[out[at] > 0]]
         to_processor |= (out[at] > 0) & (parts.kind[at] == NodeKind.HOST)
-    parts.rate_gbps[old_cables:] = np.tile([each.rate_gbps for each in cables], machines)
+    parts.rate_gbps[old_cables:] = np.tile(table[:, 4], machines)
     parts.rate_code[old_cables:] = 0
     parts.latency_ns[:old_cables] = fabric.cable_latency_ns + to_processor * model.pcie_latency_ns
-    parts.latency_ns[old_cables:] = np.tile([each.latency_ns for each in cables], machines)
+    parts.latency_ns[old_cables:] = np.tile(table[:, 5], machines)
     used = np.ones(old_nodes, dtype=np.int32)
     used[fabric.endpoint_node[::-1]] = fabric.endpoint_port[::-1]
     guid = fabric.port_guid[fabric.port_offset[:-1] + used - 1]
@@ -147,27 +134,23 @@ def subnet(fabric: FabricArrays) -> Parts:
     outside = fabric.adapter == OUTSIDE
     leaves = outside[fabric.link_from] | outside[fabric.link_to]
     parts = variants.subset(fabric, fabric.adapter != INSIDE, leaves[0::2])
-    hosts = np.flatnonzero(parts.adapter >= 0)
+    its = parts.adapter >= 0
     parts.name = parts.name.replace(f" with {fabric.machine_model.name}", "", 1)
     parts.machine_model = None
-    parts.host_of_whole[hosts] = parts.adapter[hosts]
+    parts.host_of_whole[its] = parts.adapter[its]
     parts.adapter[:] = OUTSIDE
-    parts.kind[hosts], parts.forwards[hosts], parts.ports[hosts] = NodeKind.HOST, False, 1
-    for at in hosts.tolist():
+    parts.kind[its], parts.forwards[its], parts.ports[its] = NodeKind.HOST, False, 1
+    for at in np.flatnonzero(its).tolist():
         parts.names[at] = parts.descriptions[at]
     # Each adapter has one cable, from here on at port 1.
-    is_host = np.zeros(len(parts.names), dtype=bool)
-    is_host[hosts] = True
-    guids = {key: its for key, its in parts.port_guid.items() if not is_host[key[0]]}
-    lids = {key: its for key, its in parts.lid.items() if not is_host[key[0]]}
+    out = np.zeros(len(its), dtype=np.int32)
     for node, port in ((parts.a_node, parts.a_port), (parts.b_node, parts.b_port)):
-        for at in np.flatnonzero(is_host[node]).tolist():
-            its, old = int(node[at]), int(port[at])
-            if (its, old) in parts.port_guid:
-                guids[its, 1] = parts.port_guid[its, old]
-            lid = parts.lid.get((its, old)) or parts.lid.get((its, 0))
-            if lid:
-                lids[its, 1] = lid
-            port[at] = 1
-    parts.port_guid, parts.lid = guids, lids
+        out[node[its[node]]] = port[its[node]]
+        port[its[node]] = 1
+    parts.port_guid = {
+        (at, 1 if its[at] else port): guid
+        for (at, port), guid in parts.port_guid.items()
+        if not its[at] or port == out[at]
+    }
+    parts.lid = {(at, 1 if its[at] else port): lid for (at, port), lid in parts.lid.items()}
     return parts

@@ -1,12 +1,11 @@
 """Models of machines, a TOML file each; the name of the file is that of the model."""
 
-from collections.abc import Callable
 from importlib import resources
 
 from weft.fabrics.machine_model import MachineModel, node_model, read_model
 
 
-def _model(text: str, name: str) -> Callable[[], MachineModel]:
+def _register(name: str, text: str) -> None:
     model = read_model(text, name, f"{name}.toml")
 
     def load() -> MachineModel:
@@ -14,10 +13,9 @@ def _model(text: str, name: str) -> Callable[[], MachineModel]:
 
     values = (f"{key} = {getattr(model, key)}: {why}\n" for key, why in model.source.items())
     load.__doc__ = "\n".join((model.summary, "", *values))
-    return load
+    node_model(name)(load)
 
 
 for _file in resources.files(__name__).iterdir():
     if _file.name.endswith(".toml"):
-        _name = _file.name.removesuffix(".toml")
-        node_model(_name)(_model(_file.read_text("utf-8"), _name))
+        _register(_file.name.removesuffix(".toml"), _file.read_text("utf-8"))
