@@ -173,3 +173,21 @@ def test_wrong_files_are_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_host_parameters(path)
+
+
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_the_rate_of_adapters_is_not_that_of_the_scale_up_network(level):
+    fabric = weft.fabric("xgft:2;2,16;1,4,rate=NDR", node="dgx-h100")
+    routes = weft.route(fabric, "minhop")
+    near, far = fabric.machines[next(iter(fabric.machines))][1], fabric.num_hosts - 1
+    known = HostParameters(adapter_gbps=80.0)
+
+    def time_ns(other, **options):
+        builder = WorkloadBuilder(2)
+        builder.put(0, 1, 2**24)
+        return weft.simulate(
+            fabric, routes, builder.build(), [0, other], level=level, **options
+        ).makespan_ns
+
+    assert time_ns(near, host_parameters=known) == time_ns(near)
+    assert time_ns(far, host_parameters=known) == pytest.approx(2**24 * 8 / 80, rel=0.02)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.fabrics.arrays import LinkKind
+from weft.fabrics.arrays import OUTSIDE, LinkKind
 from weft.kernels.routes.route_links import hashed_routes, split_routes
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
@@ -125,6 +125,9 @@ def lay_routes(
     capacity = fabric.link_rate_gbps / _GBPS_PER_BYTE_PER_NS
     if adapter_gbps is not None:
         of_adapter = fabric.link_kind != LinkKind.SWITCH_SWITCH
+        if fabric.machine_model is not None:  # then adapters are between a machine and the outside
+            outside = fabric.adapter == OUTSIDE
+            of_adapter = outside[fabric.link_from] != outside[fabric.link_to]
         most = np.where(of_adapter, adapter_gbps / _GBPS_PER_BYTE_PER_NS, np.inf)
         capacity = np.minimum(capacity, most)
     latency = np.full(len(offset) - 1, 0.0 if latency_ns is None else float(latency_ns))

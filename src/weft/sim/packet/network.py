@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.fabrics.arrays import OUTSIDE
+from weft.fabrics.arrays import INSIDE, OUTSIDE
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.net import Topology
 from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
@@ -118,6 +118,8 @@ class PacketNetwork:
         memory = np.zeros(links)
         if hardware.adapter_gbps is not None:
             slower = ((head < 0) | (tail < 0)) & (hardware.adapter_gbps < rate)
+            apart = fabric.adapter != INSIDE  # the scale-up network of a machine has no adapters
+            slower[: fabric.num_links] &= apart[fabric.link_from] & apart[fabric.link_to]
             memory[slower] = hardware.adapter_gbps
         kinds = np.zeros(links, dtype=KIND)
         kinds["latency_ps"] = latency
