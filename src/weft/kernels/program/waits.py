@@ -32,6 +32,8 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
     running = np.zeros(processors, dtype=np.int64)
     for rank in range(len(op_offset) - 1):
         last = op_offset[rank]
+        if last == op_offset[rank + 1]:
+            continue  # the rank has no operations
         for op in range(op_offset[rank], op_offset[rank + 1]):
             if ended[op] > ended[last]:
                 last = op
