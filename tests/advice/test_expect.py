@@ -134,6 +134,17 @@ def test_a_faster_machine_means_wrong_parameters(tree):
     assert "is given as 2.00 times what it takes in fact" in series.suspect
 
 
+def test_small_sizes_may_be_slow_and_large_ones_fast(tree):
+    given = {
+        size: value * (2 if size < 64 else 0.5) for size, value in _given(*tree, "latency").items()
+    }
+    series = expect(*tree, _rows("latency", given), **MODEL).series[0]
+    assert series.status == "slow"
+    slow, fast, _ = series.verdict.split("; ")
+    assert slow == "slower than expected up to 16 bytes: ratio 2.00 to 2.00"
+    assert fast == "faster than expected from 64 bytes on: ratio 0.50 to 0.50"
+
+
 def test_a_single_size_outside_is_not_a_trend(tree):
     given = _given(*tree, "allreduce")
     given[SIZES[5]] *= 3

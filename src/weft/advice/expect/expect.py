@@ -246,6 +246,7 @@ def judged(figures: Sequence[Figure], tolerance: float) -> tuple[Status, str, st
     least = min(2, max(1, len(figures) - 2))
     cases: tuple[tuple[list[bool], Status, str], ...]
     cases = (slow, "slow", "slower"), (fast, "fast", "faster")
+    found: list[tuple[Status, str, str]] = []
     for bad, status, word in cases:
         good = [at for at, is_bad in enumerate(bad) if not is_bad]
         begin, end = (good[-1] + 1, good[0]) if good else (0, len(figures))
@@ -258,9 +259,13 @@ def judged(figures: Sequence[Figure], tolerance: float) -> tuple[Status, str, st
         where = where if good else "at all sizes"
         ratios = [at.ratio for at in part]
         verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
-        others = figures[len(part) :] if part[0] is figures[0] else []
-        suspect = _suspect(part, others, tolerance)
-        return status, f"{verdict}; {as_it_is}.", suspect
+        after = range(len(part), len(figures)) if part[0] is figures[0] else ()
+        larger = [figures[at] for at in after if not (slow[at] or fast[at])]
+        suspect = _suspect(part, larger, tolerance)
+        found.append((status, verdict, suspect))
+    if found:
+        statuses, verdicts, suspects = zip(*found, strict=True)
+        return statuses[0], f"{'; '.join(verdicts)}; {as_it_is}.", " ".join(suspects)
     at_which = ", ".join(
         bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
     )

@@ -69,13 +69,12 @@ def program_of(
     ranks = row["ranks"] or nodes * (per_machine or len(next(iter(hosts.values()))))
     each, most = ranks // nodes, min(map(len, hosts.values()))
     gpus = row["benchmark"] == "nccl-tests"
-    # Of GPUs each has one rank.
-    most = most if gpus else _MOST_RANKS
+    most = most if gpus else _MOST_RANKS  # a GPU has one rank
     if nodes != len(hosts) or each * nodes != ranks or each > most:
         raise InputError(
             f"the log is of {ranks:,} ranks on {nodes:,} machines, and {fabric.name} has "
-            f"{len(hosts):,} machines with at most {most:,} ranks on each; expected as many "
-            "machines, chosen by --hosts, and as many ranks on each"
+            f"{len(hosts):,} machines{f' of {most} processors' * gpus}; expected as many machines, "
+            "chosen by --hosts, and as many ranks on each"
         )
     placed = _placed(list(hosts.values()), each)
     name, size = row["operation"], row["size_bytes"]
