@@ -25,7 +25,9 @@ from weft.kernels.parts import renewed
 from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
 from weft.kernels.program.operations import LOCAL
 from weft.routing.routes import Routes
-from weft.sim.flow.engine import NO_LIMIT, FlowState
+from weft.sim.common.host_parameters import NO_OVERHEAD
+from weft.sim.common.programs import overhead_of
+from weft.sim.flow.engine import LAYING, NO_LIMIT, FlowState
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.options import RunSettings
 from weft.workload.workload import Kind, Workload
@@ -43,6 +45,7 @@ _KNOWN = -2.0
 _OF_MESSAGE = (
     "rank", "route", "posted", "ended", "left", "arrived", "pending", "sends", "copy_pair",
     "pair_of", "left_below", "right_below",
+    "duration", "latency",
 )  # fmt: skip
 _NUMBERS = ("left_below", "right_below", "first_waiting", "last", "op")
 #: Arrays of `Network` with a value for each route.
@@ -117,7 +120,9 @@ class FlowNetwork:
         weight = np.ones(0 if routes.settled else 8 * _ROOM)
         offset, ones = np.zeros(_ROOM + 1, dtype=np.int64), np.ones((3, _ROOM), dtype=np.int32)
         link, latency = np.zeros(8 * _ROOM, dtype=np.int32), np.ones((2, _ROOM))
-        self._laid = Network(fabric.link_rate_gbps / 8.0, offset, link, weight, *latency, *ones[:2])
+        self._laying = {key: self._options[key] for key in LAYING}
+        capacity = lay_routes(fabric, routes, [], [], **self._laying).capacity_bytes_per_ns
+        self._laid = Network(capacity, offset, link, weight, *latency, *ones[:2])
         #: Operations of the kernel: their number, and message, time and size of each [room].
         self._count = 0
         self._parts: list[Any] = [None] * 4
@@ -228,11 +233,7 @@ class FlowNetwork:
         keys = np.array(self._new_pairs, dtype=np.int64)
         source, target = np.divmod(keys, self._fabric.num_hosts)
         apart = np.flatnonzero(self._fabric.apart(source, target))
-        laying = ("multipath", "minimal_share", "seed", "ports", "switch_latency_ns", "latency_ns")
-        fresh = lay_routes(
-            self._fabric, self._routes, source[apart], target[apart],
-            **{key: self._options[key] for key in laying},
-        )  # fmt: skip
+        fresh = lay_routes(self._fabric, self._routes, source[apart], target[apart], **self._laying)
         hops = np.zeros(len(keys), dtype=np.int64)  # none within a machine
         hops[apart] = np.diff(fresh.route_offset)
         begin, end = self._pairs, self._pairs + len(keys)
@@ -277,6 +278,11 @@ class FlowNetwork:
         time, source, pair, size = (np.array(each) for each in zip(*self._fresh, strict=True))
         self._release[new], self._size[new], ranks.program.rank[new] = time, size, source
         self._message[new] = np.arange(self._sent - more, self._sent)
+        if self._options["overhead"] != NO_OVERHEAD:
+            takes, latency = overhead_of(size, self._options["overhead"])
+            ranks.program.duration[new] = takes
+            if len(ranks.program.latency):
+                ranks.program.latency[new] = latency
         ranks.program.route[new] = np.where(offset[pair] == offset[pair + 1], LOCAL, pair)
         ranks.copy_pair[new] = self._state.level.pairs.pair_of[new] = pair
         self._count += more
@@ -304,7 +310,7 @@ class FlowNetwork:
                 moved = np.where(of >> KIND_SHIFT == FREE_NOW, of, of - (of & OPERATION) + op)
             else:
                 moved = number[of + (name == "op")] - (name == "op") if name in _NUMBERS else of
-            if name in _OF_MESSAGE:
+            if name in _OF_MESSAGE and len(of):
                 moved = moved[live]
             if to.flags.writeable:
                 to[: len(moved)] = moved

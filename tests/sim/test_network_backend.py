@@ -18,6 +18,7 @@ import weft
 from weft import network as module
 from weft.core.errors import InputError
 from weft.network import Completion, FlowNetwork
+from weft.sim.common.host_parameters import HostParameters, Overhead
 
 Send = tuple[float, int, int, int]
 #: Two adapters are slower than the others.
@@ -64,6 +65,14 @@ def one_by_one(sends: list[Send], routes: str, **options: Any) -> list[float]:
     return [found[number] for number in range(len(sends))]
 
 
+HOSTS = HostParameters(
+    adapter_gbps=90,
+    adapter_latency_ns=250,
+    overhead=(
+        Overhead(from_bytes=0, ns=200, ns_per_byte=0.1, latency_ns=30),
+        Overhead(from_bytes=3000, ns=900, ns_per_byte=0.001),
+    ),
+)
 OPTIONS = st.fixed_dictionaries(
     {},
     optional={
@@ -71,6 +80,7 @@ OPTIONS = st.fixed_dictionaries(
         "latency_ns": st.sampled_from([0.0, 700.0]),
         "local_latency_ns": st.just(0.0),
         "switch_latency_ns": st.just(50.0),
+        "host_parameters": st.just(HOSTS),
     },
 )
 
@@ -94,7 +104,8 @@ def test_times_are_those_of_a_run_of_all_messages(
 
 def test_messages_under_way_move_when_room_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     sends = sends_of(3, 300, 5_000)
-    for options in ({}, {"overhead_ns": 400.0}):
+    some: list[dict[str, Any]] = [{}, {"overhead_ns": 400.0}, {"host_parameters": HOSTS}]
+    for options in some:
         expected = together(sends, "ecmp", **options)
         monkeypatch.setattr(module, "_ROOM", 8)
         assert one_by_one(sends, "ecmp", **options) == pytest.approx(expected, rel=1e-12)

@@ -120,16 +120,24 @@ def host_times(
     ops = np.flatnonzero((kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV))
     received = kind[ops] == Kind.RECV
     size = workload.size_bytes[np.where(received, workload.match[ops], ops)]
-    begin, ns, ns_per_byte, latency_ns = np.array(overhead, dtype=np.float64).T
-    part = np.searchsorted(begin, size, side="right") - 1
     takes = workload.duration_ns.copy()
-    takes[ops] = ns[part] + ns_per_byte[part] * size
-    if takes.max() > LONGEST_NS:
-        raise InputError(f"the overhead of a message is {takes.max():.4g} ns; expected less")
-    latency = np.zeros(workload.num_ops if latency_ns.any() else 0)
+    takes[ops], later = overhead_of(size, overhead)
+    latency = np.zeros(workload.num_ops if any(part.latency_ns for part in overhead) else 0)
     if len(latency):
-        latency[ops[~received]] = latency_ns[part[~received]]
+        latency[ops[~received]] = later[~received]
     return takes, latency
+
+
+def overhead_of(
+    size_bytes: NDArray[np.int64], overhead: Sequence[OverheadPart]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the overhead of messages by their sizes, and their latency at the sender, in ns."""
+    begin, ns, ns_per_byte, latency_ns = np.array(overhead, dtype=np.float64).T
+    part = np.searchsorted(begin, size_bytes, side="right") - 1
+    takes = ns[part] + ns_per_byte[part] * size_bytes
+    if takes.max(initial=0) > LONGEST_NS:
+        raise InputError(f"the overhead of a message is {takes.max():.4g} ns; expected less")
+    return takes, latency_ns[part]
 
 
 class RankPairs(NamedTuple):

@@ -38,6 +38,17 @@ from weft.sim.flow.sharing import sharing_states
 from weft.sim.keys.run import KeyRun
 from weft.workload import Kind, Workload
 
+#: Options of `lay_routes`.
+LAYING = (
+    "multipath",
+    "minimal_share",
+    "seed",
+    "ports",
+    "switch_latency_ns",
+    "latency_ns",
+    "adapter_gbps",
+    "adapter_latency_ns",
+)
 #: A number of arrivals that no run reaches.
 NO_LIMIT = 2**62
 
@@ -126,19 +137,7 @@ def lay_messages(
 
     Returns int32: index of the route of each operation of `queues.ops`.
     """
-    laying = {
-        key: options[key]
-        for key in (
-            "multipath",
-            "minimal_share",
-            "seed",
-            "ports",
-            "switch_latency_ns",
-            "latency_ns",
-            "adapter_gbps",
-            "adapter_latency_ns",
-        )
-    }
+    laying = {key: options[key] for key in LAYING}
     size = sizes = None
     if routes.num_intermediates:
         # A receive in `queues.ops` sends an answer to a request, without data.
