@@ -23,10 +23,13 @@ def random_machines(seed: int) -> tuple[Fabric, MachineModel]:
         between_gbps=0.0 if scales_up or adapters == 1 else 150.0,
     )  # fmt: skip
     build = FabricBuilder(f"random {seed}", rate="4xEDR")
-    switches = build.switches([f"s{at}" for at in range(int(random.integers(2, 6)))])
-    for at in range(1, len(switches)):
-        build.connect([switches[at]], [switches[random.integers(at)]], cables=2)
-    build.connect(switches[:1], switches[-1:])
+    switches = build.switches([f"s{at}" for at in range(int(random.integers(2, 9)))])
+    if random.integers(2):
+        for at in range(1, len(switches)):
+            build.connect([switches[at]], [switches[random.integers(at)]], cables=2)
+        build.connect(switches[:1], switches[-1:])
+    else:  # a ring, on which engines need lanes
+        build.connect(switches, np.roll(switches, 1))
     names = [f"n{at} mlx5_{a}" for at in range(int(random.integers(2, 4))) for a in range(adapters)]
     others = [f"oss{at}" for at in range(2)] if adapters > 1 else []
     hosts = build.hosts([names[at] for at in random.permutation(len(names))] + others)

@@ -142,15 +142,11 @@ def subnet(fabric: FabricArrays) -> Parts:
     parts.kind[its], parts.forwards[its], parts.ports[its] = NodeKind.HOST, False, 1
     for at in np.flatnonzero(its).tolist():
         parts.names[at] = parts.descriptions[at]
-    # Each adapter has one cable, from here on at port 1.
-    out = np.zeros(len(its), dtype=np.int32)
+    # The cable of an adapter, from here on at port 1, is at the last port with a GUID of its own.
     for node, port in ((parts.a_node, parts.a_port), (parts.b_node, parts.b_port)):
-        out[node[its[node]]] = port[its[node]]
         port[its[node]] = 1
     parts.port_guid = {
-        (at, 1 if its[at] else port): guid
-        for (at, port), guid in parts.port_guid.items()
-        if not its[at] or port == out[at]
+        (at, 1 if its[at] else port): guid for (at, port), guid in parts.port_guid.items()
     }
     parts.lid = {(at, 1 if its[at] else port): lid for (at, port), lid in parts.lid.items()}
     return parts
