@@ -216,10 +216,13 @@ def commands_page() -> str:
 #: Where tables come from, by the module that describes them; the longest match applies.
 _SOURCES = {
     "weft.advice": "weft compare",
+    "weft.advice.expect": "weft expect",
     "weft.advice.io_nodes": "weft place-io",
     "weft.advice.plan_check": "weft check",
     "weft.advice.watch": "weft watch",
+    "weft.cli.expect": "weft expect",
     "weft.cli.sweep": "weft sweep",
+    "weft.measured": "weft expect",
     "weft.cli.topologies": "weft topologies",
     "weft.sim.flow.contention": "Contention model",
     "weft_calibration": "Contention model",
