@@ -101,7 +101,7 @@ def test_options_reach_the_study(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("myri",), "unknown paper 'myri'; expected one of contention-model, kns-infiniband,"),
+        (("myri",), "unknown paper 'myri'; expected one of accuracy, contention-model,"),
         (("kns", "--level", "flwo"), "--level: 'flwo' does not fit: expected 'packet' or 'flow'"),
         (("kns", "--ranks-per-node", "1,x"), "--ranks-per-node: 'x' does not fit: expected a whol"),
         (("kns", "--ful"), "weft paper kns has no option '--ful' (did you mean '--full'?)"),

@@ -1,0 +1,3 @@
+"""The study that holds predictions against figures that benchmarks measured on real machines."""
+
+from weft_papers.accuracy import study as study
