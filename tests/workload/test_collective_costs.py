@@ -30,10 +30,8 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     # For four segments.
     "bcast-chain": lambda p, L, m: (p + 2, 4 * (p - 1), (p - 1) * m, (p + 2) * m / 4, 0),
     "bcast-linear": lambda p, L, m: (1, p - 1, (p - 1) * m, m, 0),
-    # Radix 4: three messages of a rank for each two levels of a binomial tree.
-    "bcast-tree": lambda p, L, m: (
-        3 * (L // 2) + L % 2, p - 1, (p - 1) * m, (3 * (L // 2) + L % 2) * m, 0,
-    ),
+    # Radix 4: a level for each two of a binomial tree; the messages of a rank are at once.
+    "bcast-tree": lambda p, L, m: (ceil(L / 2), p - 1, (p - 1) * m, ceil(L / 2) * m, 0),
     "bcast-split-binary": lambda p, L, m: (
         max(2 * L - 1, L + 1), 2 * p - 2, (p - 1) * m, max(2 * L - 1, L + 1) * m / 2, 0,
     ),
@@ -95,7 +93,6 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
 POWERS_OF_TWO |= {
     "bcast-two-level": POWERS_OF_TWO["bcast-tree"],
     "reduce-tree": POWERS_OF_TWO["reduce-linear"],
-    "allreduce-segmented-ring": POWERS_OF_TWO["allreduce-ring"],
     "allgather-recursive-doubling": POWERS_OF_TWO["allgather-bruck"],
     "allgatherv-recursive-doubling": POWERS_OF_TWO["allgather-bruck"],
     "allgatherv-bruck": POWERS_OF_TWO["allgather-bruck"],

@@ -267,7 +267,7 @@ def test_sizes_too_large_for_a_workload_are_refused_at_once(
 
 def test_algorithms_lists_names() -> None:
     assert algorithms("allreduce") == [
-        "rabenseifner", "recursive-doubling", "reduce-bcast", "ring", "segmented-ring", "two-level",
+        "rabenseifner", "recursive-doubling", "reduce-bcast", "ring", "two-level",
     ]  # fmt: skip
     with pytest.raises(InputError, match="unknown collective"):
         algorithms("allreduces")

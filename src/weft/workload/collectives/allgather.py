@@ -8,7 +8,7 @@ from weft.workload.collectives.blocks import Blocks, Fold, Ints, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
 
-def ring_steps(group: Group, blocks: Blocks, cells: Carries = lambda block: (block,)) -> None:
+def ring_steps(group: Group, blocks: Blocks) -> None:
     """In n - 1 rounds, send the block received last to the next rank; block 0 is the root's."""
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
@@ -16,16 +16,13 @@ def ring_steps(group: Group, blocks: Blocks, cells: Carries = lambda block: (blo
     for step in range(n - 1):
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(behind - step) % n],
-            (ranks - 1) % n, blocks.sizes[(behind - 1 - step) % n], block_behind(n, step, cells),
+            (ranks - 1) % n, blocks.sizes[(behind - 1 - step) % n], block_behind(n, step),
         )  # fmt: skip
 
 
-def block_behind(n: int, step: int, cells: Carries = lambda block: (block,)) -> Carries:
-    """Return that a message has only the block of the rank `step` ranks before its sender.
-
-    `cells`: function from a block to the parts of it that are sent.
-    """
-    return lambda rank: cells((rank - step) % n)
+def block_behind(n: int, step: int) -> Carries:
+    """Return that a message has only the block of the rank `step` ranks before its sender."""
+    return lambda rank: ((rank - step) % n,)
 
 
 def doubling_steps(group: Group, blocks: Blocks) -> None:
@@ -44,7 +41,7 @@ def doubling_steps(group: Group, blocks: Blocks) -> None:
         group.exchange(
             ranks, peer, blocks.run(fold.first(mine), fold.first(mine + step)),
             peer, blocks.run(fold.first(theirs), fold.first(theirs + step)),
-            _aligned(group, fold, step),
+            aligned_run(group, fold, step),
         )  # fmt: skip
     group.message(
         helper, idle, blocks.run(0, n) - blocks.sizes[fold.idle],
@@ -52,7 +49,7 @@ def doubling_steps(group: Group, blocks: Blocks) -> None:
     )  # fmt: skip
 
 
-def _aligned(group: Group, fold: Fold, step: int) -> Carries:
+def aligned_run(group: Group, fold: Fold, step: int) -> Carries:
     """Return the blocks of a sender: those of its aligned run of `step` participants."""
 
     def carries(rank: int) -> list[int]:

@@ -6,14 +6,13 @@ from typing import Literal
 
 import numpy as np
 
-from weft.core.units import Bytes
 from weft.workload.collectives.allgather import ring_steps
 from weft.workload.collectives.bcast import binomial_steps, linear_steps
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers
 from weft.workload.collectives.collective_registry import BUFFER, Group, algorithm
 from weft.workload.collectives.reduce import Whole, halving_steps, parts_of, whole_steps
 from weft.workload.collectives.reduce_scatter import ring_reduce_steps
-from weft.workload.collectives.trees import bcast_steps, segments, tree_of
+from weft.workload.collectives.trees import bcast_steps, tree_of
 
 
 def _fold(group: Group, fold: Fold, parts: int) -> None:
@@ -80,25 +79,6 @@ def ring(group: Group) -> None:
     ring_steps(group, blocks)
 
 
-@algorithm("allreduce", "segmented-ring", source="Open MPI")
-def segmented_ring(group: Group, *, segment: Bytes = 2**20) -> None:
-    """Ring whose reduce-scatter takes one segment of each block after the other.
-
-    Parameters
-    ----------
-    segment
-        Bytes of a segment at most; 0 for whole blocks.
-    """
-    n, sizes = group.n, evenly(group.sizes, group.n)
-    count = len(segments(group, int(sizes[0]), segment))
-    group.expect(n * (n - 1) * (count + 1))
-    cuts = np.stack([evenly(int(size), count) for size in sizes])
-    group.cut(cuts.ravel())
-    for at in range(count):
-        ring_reduce_steps(group, Blocks(cuts[:, at]), lambda block, at=at: (block * count + at,))  # type: ignore[misc]
-    ring_steps(group, Blocks(sizes), lambda block: range(block * count, (block + 1) * count))
-
-
 @algorithm("allreduce", "reduce-bcast", source="Open MPI's nonoverlapping")
 def reduce_bcast(
     group: Group,
@@ -137,8 +117,8 @@ def two_level(
     between
         Algorithm among leaders.
     within
-        linear, as in shared memory: the leader reads from all ranks of its machine, and these read
-        its result; or binomial.
+        Reduction within machines: linear, as in shared memory, where the leader reads from all
+        ranks of its machine; or binomial. All ranks read the leader's result at once.
     """
     leaders, machines = group.machines()
     doubles = between == "recursive-doubling"
@@ -149,5 +129,4 @@ def two_level(
     if leaders.n > 1:
         (recursive_doubling if doubles else rabenseifner)(leaders)
     for local in machines:
-        steps = binomial_steps if within == "binomial" else linear_steps
-        steps(local, lambda _: range(parts))
+        linear_steps(local, lambda _: range(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.errors import InputError
+from weft.workload.collectives.allgather import aligned_run
 from weft.workload.collectives.blocks import Fold, is_power_of_two, powers
 from weft.workload.collectives.collective_registry import Carries, Group, algorithm
 
@@ -110,9 +111,8 @@ def recursive_doubling(group: Group) -> None:
         peer, first = fold.place[fold.numbers ^ step], fold.numbers & -step
         held = (fold.first(first + step) - fold.first(first)) * n * size
         coming = held[fold.numbers ^ step]
-        starts = dict(zip(fold.place.tolist(), fold.first(first).tolist(), strict=True))
-        ends = dict(zip(fold.place.tolist(), fold.first(first + step).tolist(), strict=True))
-        group.exchange(fold.place, peer, held, peer, coming, _buffers(starts, ends, n))
+        carries = _buffers(aligned_run(group, fold, step), n)
+        group.exchange(fold.place, peer, held, peer, coming, carries)
     to_idle = (n - 1) * size
     group.message(
         fold.helper, fold.idle, to_idle,
@@ -120,8 +120,9 @@ def recursive_doubling(group: Group) -> None:
     )  # fmt: skip
 
 
-def _buffers(first: dict[int, int], end: dict[int, int], n: int) -> Carries:
-    return lambda rank: range(first[rank] * n, end[rank] * n)
+def _buffers(ranks: Carries, n: int) -> Carries:
+    """Return all blocks from the ranks that another function gives for a sender."""
+    return lambda rank: (start * n + to for start in ranks(rank) for to in range(n))
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:

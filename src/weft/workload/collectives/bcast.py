@@ -98,28 +98,18 @@ def down_tree(
 
 
 @algorithm("bcast", "split-binary", source="Pjesivac-Grbovic et al. 2007; Open MPI")
-def split_binary(group: Group, *, segment: Bytes = 0) -> None:
-    """Each half of the buffer passes down one side of a binary tree; then the sides exchange them.
-
-    Parameters
-    ----------
-    segment
-        Bytes of a segment of a half at most. 0 for whole halves.
-    """
-    n, halves = group.n, evenly(group.sizes, 2)
-    count = len(segments(group, int(halves[0]), segment))
-    cuts = np.stack([evenly(int(half), count) for half in halves])
-    group.cut(cuts.ravel())
+def split_binary(group: Group) -> None:
+    """Each half passes down one side of a binary tree; then pairs of the sides exchange them."""
+    n, halves = group.n, group.cut(evenly(group.sizes, 2))
     # Odd ranks behind the root have the first half, even ones the second.
     side = (group.ranks + 1) % 2
 
-    def half(rank: int, first: int = 0, end: int = count, child: int = 0) -> range:
-        own = child if rank == group.root else int(side[group.behind_root(rank)])
-        return range(own * count + first, own * count + end)
+    def half(rank: int, child: int = 0) -> tuple[int]:
+        return (child if rank == group.root else int(side[group.behind_root(rank)]),)
 
     bcast_steps(
-        group, tree_of("binary", n), cuts.T[:, side],
-        lambda at, child: lambda rank: half(rank, at, at + 1, child),
+        group, tree_of("binary", n), halves[np.newaxis, side],
+        lambda _, child: lambda rank: half(rank, child), at_once=False,
     )  # fmt: skip
     behind = group.ranks[1 : n - (n % 2 == 0)]
     peer = behind + np.where(behind % 2, 1, -1)
@@ -127,7 +117,7 @@ def split_binary(group: Group, *, segment: Bytes = 0) -> None:
     group.exchange(ranks, to, halves[side[behind]], to, halves[side[peer]], half)
     if n % 2 == 0:
         last = group.from_root(n - 1)
-        group.message(group.root, last, int(halves[1]), lambda rank: half(rank, child=1))
+        group.message(group.root, last, int(halves[1]), lambda rank: half(rank, 1))
 
 
 @algorithm("bcast", "two-level", source="MVAPICH2", machines=True)

@@ -144,7 +144,7 @@ def default_algorithm(
     """Return the algorithm that a library uses for a size and a number of ranks.
 
     `name`, `size_bytes`, `library`: as for `collective_on`. `per_machine`: number of ranks on each
-    machine.
+    machine, 0 if they differ.
     """
     kind = _kind(name)
     if num_ranks < 1:
@@ -154,7 +154,8 @@ def default_algorithm(
 
 
 def _choice(library: str, kind: Collective, size_bytes: ArrayLike, machine: Any) -> AlgorithmChoice:
-    per_machine = int(np.bincount(machine).max())
+    counts = np.bincount(machine)
+    per_machine = int(counts[0]) if np.all(counts == counts[0]) else 0
     return choose(library, LibraryCall(kind.name, size_bytes, len(machine), per_machine))
 
 

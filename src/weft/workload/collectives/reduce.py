@@ -7,10 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from weft.core.units import Bytes
 from weft.workload.collectives.blocks import Blocks, Fold, evenly, powers, tree
 from weft.workload.collectives.collective_registry import BUFFER, Carries, Group, Ints, algorithm
-from weft.workload.collectives.trees import Shape, in_order_tree, reduce_steps, segments, tree_of
+from weft.workload.collectives.trees import in_order_tree, reduce_steps, tree_of
 
 #: Ways to combine a buffer that is not divided.
 Whole = Literal["binomial", "linear", "chain", "binary", "in-order-binary"]
@@ -30,11 +29,11 @@ def whole_steps(how: str, group: Group, size: int, carries: Carries = BUFFER) ->
     elif how == "in-order-binary":
         # Ranks are those of the communicator, and the last one passes the result to the root.
         by_rank, last = group.part(group.ranks[np.newaxis]), group.n - 1
-        reduce_steps(by_rank, in_order_tree(group.n), np.array([size]), carries)
+        reduce_steps(by_rank, in_order_tree(group.n), size, carries)
         if group.root != last:
             group.message(last, group.root, size, carries)
     else:
-        reduce_steps(group, tree_of(how, group.n), np.array([size]), carries)
+        reduce_steps(group, tree_of(how, group.n), size, carries)
 
 
 def halving_steps(
@@ -92,20 +91,16 @@ def in_order_binary(group: Group) -> None:
 
 
 @algorithm("reduce", "tree", source="Open MPI's pipeline, chain and binary")
-def up_tree(group: Group, *, shape: Shape = "chain", radix: int = 2, segment: Bytes = 0) -> None:
-    """Segments are combined up a tree.
+def up_tree(group: Group, *, shape: Literal["chain", "binary"] = "chain") -> None:
+    """Whole buffers are combined up a tree.
 
     Parameters
     ----------
     shape
-        chain, binary, near or knomial, as for a broadcast.
-    radix
-        Radix of a knomial tree.
-    segment
-        Bytes of a segment; the last one may be smaller. 0 for the whole buffer.
+        chain or binary, as for a broadcast.
     """
-    sizes = group.cut(segments(group, group.sizes, segment))
-    reduce_steps(group, tree_of(shape, group.n, radix), sizes)
+    group.cut(np.array([group.sizes]))
+    whole_steps(shape, group, group.sizes)
 
 
 @algorithm("reduce", "rabenseifner", source="Rabenseifner 2004; Thakur et al. 2005, 3.4; MPICH")

@@ -13,16 +13,14 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 from weft.workload.collectives.reduce import Whole, halving_steps, whole_steps
 
 
-def ring_reduce_steps(
-    group: Group, blocks: Blocks, cells: Carries = lambda block: (block,)
-) -> None:
+def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     """Combine blocks around a ring in n - 1 rounds; block r ends at rank r."""
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     for step in range(n - 1):
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(ranks - 1 - step) % n],
-            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step, cells),
+            (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step),
             add=True,
         )  # fmt: skip
 

@@ -25,8 +25,8 @@ def tree_of(shape: str, n: int, radix: int = 2) -> Ints:
     tree with the nearest ranks first; knomial, in which a rank serves `radix` - 1 others a round,
     the farthest first.
     """
-    if radix < 2 or shape not in ("chain", "binary", "near", "knomial"):
-        raise InputError(f"there is no tree {shape} of radix {radix}; see weft list collectives")
+    if radix < 2:
+        raise InputError(f"there is no tree of radix {radix}; expected 2 or more")
     steps = [1]
     while steps[-1] * radix < n:
         steps.append(steps[-1] * radix)
@@ -84,52 +84,58 @@ def bcast_steps(
     tree: Ints,
     sizes: Ints,
     carries: Callable[[int, int], Carries] = lambda at, _: one_block(at),
+    *,
+    at_once: bool = True,
 ) -> None:
     """Send segments down a tree from the root; a rank awaits the next one while it forwards.
 
     `sizes`: int64 [segments, n or 1], by segment and rank behind the root. `carries`: function from
-    the numbers of a segment, and of a child among its siblings, to what a message has.
+    the numbers of a segment, and of a child among its siblings, to what a message has. `at_once`:
+    send a segment to all children at the same time, else to one after the other.
     """
     of = np.broadcast_to(sizes.reshape(len(sizes), -1), (len(sizes), group.n))
-    parents, rounds = _edges(tree)
-    below = np.flatnonzero(parents >= 0)
-    ranks, sources = group.from_root(below), group.from_root(parents[below])
+    ranks, sources = (group.from_root(each) for each in _edges(tree))
+    below = group.behind_root(ranks)
+    inner = np.flatnonzero(tree[:, 0] >= 0)
+    senders = group.from_root(inner)
     pending = group.begin_receive(ranks, sources, of[0, below])
     for at in range(len(sizes)):
         awaited = pending
         if at + 1 < len(sizes):
             pending = group.begin_receive(ranks, sources, of[at + 1, below])
         group.wait(ranks, [awaited])
-        for number, (senders, to) in enumerate(rounds):
-            size = of[at, to]
-            group.send(group.from_root(senders), group.from_root(to), size, carries(at, number))
-
-
-def reduce_steps(group: Group, tree: Ints, sizes: Ints, carries: Carries | None = None) -> None:
-    """Combine segments up a tree: a rank receives from its children, then sends to its parent.
-
-    `sizes`: int64 [segments]. `carries`: what a message has; by default, its segment.
-    """
-    parents, rounds = _edges(tree)
-    below = np.flatnonzero(parents >= 0)
-    for at, size in enumerate(sizes.tolist()):
-        begun = []
-        for to, senders in rounds:
-            ranks = group.from_root(to)
-            begun.append(
-                (ranks, group.begin_receive(ranks, group.from_root(senders), size, add=True))
+        sends = []
+        for number, to in enumerate(tree[inner].T):
+            sends.append(
+                group.begin_send(
+                    senders, group.from_root(to), of[at, to], carries(at, number), where=to >= 0
+                )
             )
-        for ranks, handles in begun:
-            group.wait(ranks, [handles])
-            group.combine(ranks, size)
-        ranks, to = group.from_root(below), group.from_root(parents[below])
-        group.send(ranks, to, size, carries or one_block(at))
+            if not at_once or number == tree.shape[1] - 1:
+                group.wait(senders, sends)
+                sends = []
 
 
-def _edges(tree: Ints) -> tuple[Ints, list[tuple[Ints, Ints]]]:
-    """Return the parent of each rank, and for each column its ranks and their children."""
-    parent = np.full(len(tree), -1, dtype=np.int64)
-    rounds = [(np.flatnonzero(column >= 0), column[column >= 0]) for column in tree.T]
-    for ranks, children in rounds:
-        parent[children] = ranks
-    return parent, rounds
+def reduce_steps(group: Group, tree: Ints, size: int, carries: Carries) -> None:
+    """Combine a buffer up a tree: a rank receives from its children, then sends to its parent.
+
+    `size`: bytes. `carries`: what a message has.
+    """
+    begun = []
+    for column in tree.T:
+        some = np.flatnonzero(column >= 0)
+        ranks, senders = group.from_root(some), group.from_root(column[some])
+        begun.append((ranks, group.begin_receive(ranks, senders, size, add=True)))
+    for ranks, handles in begun:
+        group.wait(ranks, [handles])
+        group.combine(ranks, size)
+    below, parents = _edges(tree)
+    group.send(group.from_root(below), group.from_root(parents), size, carries)
+
+
+def _edges(tree: Ints) -> tuple[Ints, Ints]:
+    """Return the ranks that have a parent, in ascending order, and their parents."""
+    parents, columns = np.nonzero(tree >= 0)
+    children = tree[parents, columns]
+    order = np.argsort(children)
+    return children[order], parents[order]

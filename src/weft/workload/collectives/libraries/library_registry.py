@@ -32,7 +32,7 @@ library = Registry(
 class LibraryCall:
     """What a library knows when it chooses: name and size of the collective, ranks, machines.
 
-    `size_bytes`: as in `collective_on`. `per_machine`: most ranks on a machine.
+    `size_bytes`: as in `collective_on`. `per_machine`: ranks on each machine, 0 if they differ.
     """
 
     collective: str

@@ -1,4 +1,4 @@
-"""Rules of Open MPI 5.0: the fixed decision functions of its component coll/tuned.
+"""Rules of Open MPI 5.0.2: the fixed decision functions of its component coll/tuned.
 
 The numbers in the tables are those of its parameters coll_tuned_*_algorithm. Its decisions give a
 segment size of 0, which means that messages are not divided.
@@ -103,9 +103,9 @@ _REDUCE_SCATTER_BLOCKS = {
 }
 
 
-@library("openmpi-5", source="Open MPI 5.0: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c")
+@library("openmpi-5", source="Open MPI 5.0.2: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c")
 def openmpi(call: LibraryCall) -> AlgorithmChoice | None:
-    """Open MPI 5.0's coll/tuned with its fixed decisions, for commutative operators."""
+    """Open MPI 5.0.2's coll/tuned with its fixed decisions, for commutative operators."""
     n, size = call.num_ranks, call.size
     match call.collective:
         case "allreduce":
