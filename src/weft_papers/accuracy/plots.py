@@ -26,7 +26,8 @@ def figures(points: pl.DataFrame) -> Iterator[tuple[str, Figure]]:
     for (system, operation), its in points.group_by("system", "operation", maintain_order=True):
         groups = list(its.group_by("each", "nodes", "library", maintain_order=True))
         titles = [
-            f"{nodes} machines" + f" × {each} ranks" * (each > 1) + f", {library}" * bool(library)
+            (f"{nodes} × {each} ranks" if each > 1 else f"{nodes} machines")
+            + f", {library}" * bool(library)
             for (each, nodes, library), _ in groups
         ]
         name = label(str(system))
@@ -57,5 +58,7 @@ def _panel(axes: Axes, rows: pl.DataFrame) -> None:
             axes.plot(size, ratio, line, color=colour, marker=".", markersize=4, label=way)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.45), max(high, 2.2))
+    axes.yaxis.set_major_formatter("{x:.3g}")
     axes.set_xlabel("size in bytes")
