@@ -38,6 +38,8 @@ def figures(points: pl.DataFrame) -> Iterator[tuple[str, Figure]]:
             if axes is not panels[0]:
                 axes.sharey(panels[0])
             _panel(axes, rows.sort("size_bytes"))
+        low, high = panels[0].get_ylim()  # that of all panels
+        panels[0].set_ylim(min(low, 0.45), max(high, 2.2))
         legend_below(figure, panels[0], 6, 8)
         yield f"{name}-{operation}", figure
 
@@ -58,7 +60,5 @@ def _panel(axes: Axes, rows: pl.DataFrame) -> None:
             axes.plot(size, ratio, line, color=colour, marker=".", markersize=4, label=way)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    low, high = axes.get_ylim()
-    axes.set_ylim(min(low, 0.45), max(high, 2.2))
     axes.yaxis.set_major_formatter("{x:.3g}")
     axes.set_xlabel("size in bytes")
