@@ -76,9 +76,10 @@ def test_what_the_model_gives_is_as_expected(tree, operation):
     found = expect(*tree, _rows(operation, given), **MODEL)
     assert [each.status for each in found.series] == ["as expected"]
     assert [at.ratio for at in found.series[0].figures] == pytest.approx([1.0] * len(given))
-    assert found.notes == (
-        f"{len(given)} sizes with one sample have no interval; give logs of several runs",
-    )
+    ends = "logs that name no machines of xgft:2;4,3;1,2: run from h0 to h11"
+    assert found.notes == (*[ends] * (operation in ("latency", "bandwidth")),
+        f"no interval of {len(given)} sizes with one sample, or equal ones; give more logs",
+    )  # fmt: skip
 
 
 def test_the_bound_moves_from_overhead_to_the_adapter(tree):
@@ -96,7 +97,9 @@ def test_the_bound_is_a_cable_between_switches_where_they_are_few(tree):
     found = expect(fabric, routes, _rows("alltoall", {2**20: 1.0}), **MODEL)
     bound = found.series[0].figures[0].bound
     assert bound.resource == "cable between switches"
-    assert bound.which in [fabric.link_name(link) for link in range(fabric.num_links)]
+    # All 12 uplinks carry as much.
+    name = bound.which.removesuffix(" or 11 links as busy")
+    assert name in [fabric.link_name(link) for link in range(fabric.num_links)]
     without = expect(fabric, routes, _rows("alltoall", {8: 1.0}), switch_latency_ns=1e4)
     assert without.series[0].figures[0].bound.resource == "latency"
 
@@ -145,6 +148,13 @@ def test_small_sizes_may_be_slow_and_large_ones_fast(tree):
     assert fast == "faster than expected from 64 bytes on: ratio 0.50 to 0.50"
 
 
+def test_both_ends_may_be_slow(tree):
+    given = _given(*tree, "latency")
+    slow = {size: value * (1 + (size < 64 or size > 2**18)) for size, value in given.items()}
+    series = expect(*tree, _rows("latency", slow), **MODEL).series[0]
+    assert "from 1 MiB on: ratio 2.00 to 2.00; slower than expected up to 16 b" in series.verdict
+
+
 def test_a_single_size_outside_is_not_a_trend(tree):
     given = _given(*tree, "allreduce")
     given[SIZES[5]] *= 3
@@ -166,8 +176,11 @@ def test_intervals_are_those_of_runs_or_ranges(tree):
     assert at.ratio == pytest.approx(1.8 ** (1 / 3))
     half = np.log([1.0, 1.2, 1.5]).std(ddof=1) * 4.302653 / 3**0.5
     assert at.high == pytest.approx(at.ratio * np.exp(half), rel=1e-5)
-    assert found.series[0].status == "as expected"
-    assert found.notes == ()
+    assert found.series[0].status == "unclear"
+    assert found.series[0].verdict.startswith("cannot be told: outside 20% at 1 bytes, 4 bytes, ")
+    assert len(found.notes) == 1
+    equal = expect(*tree, Measurements(pl.concat([frames[1]] * 3)), **MODEL)
+    assert {at.interval for at in equal.series[0].figures} == {""}
     ranged = _rows("bandwidth", {2**22: 100.0}, least=80.0, most=125.0, samples=30)
     at = expect(*tree, ranged).series[0].figures[0]
     assert at.interval == "range of 30 runs"

@@ -77,6 +77,11 @@ def test_pairwise_logs_go_to_parts_of_the_fabric(tmp_path, capsys):
     file.write_text("operation,size_bytes,from,to,gbps\n" + "".join(rows))
     assert run(["expect", str(file), "--fabric", SPEC]) == 1
     assert "Slow: machine h5" in capsys.readouterr().out.replace("adapter h5", "machine h5")
+    assert run(["expect", str(file), "--fabric", SPEC, "--library", "mpich"]) == 2
+    assert "a log of pairwise runs takes no --library" in capsys.readouterr().err
+    file.write_text(file.read_text() + "bw,8,,,3\n")
+    with pytest.warns(UserWarning, match="left out: 1 value of no pair"):
+        assert run(["expect", str(file), "--fabric", SPEC]) == 1
 
 
 @pytest.mark.parametrize(

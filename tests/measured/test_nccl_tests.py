@@ -29,7 +29,17 @@ def test_a_table_has_both_columns_and_its_ranks(tmp_path):
     assert frame.select("from_machine", "to_machine").unique().rows() == [("gpu-01", "gpu-02")]
 
 
-@pytest.mark.parametrize("label", ["0: ", "[1,0]<stdout>:"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "0: ",
+        "[1,0]<stdout>:",
+        "[prterun-gpu-01-7@1,0]<stdout>: ",
+        "\x1b[31m\a",
+        "2026-01-29T10:11:12.125Z ",
+        "Thu Jan 29 10:11:12 2026[1,0]<stdout>:",
+    ],
+)
 def test_labels_of_starters_are_removed(tmp_path, label):
     labelled = "".join(label + line for line in NCCL.splitlines(keepends=True))
     assert _read(tmp_path, labelled).drop("source").equals(_read(tmp_path, NCCL).drop("source"))
@@ -66,6 +76,8 @@ def test_the_name_of_the_file_may_give_the_collective(tmp_path):
         (r"67108864      16777216[\s\S]*", "6710", r":16: the row has 1 values; expected 13"),
         ("all_reduce_perf", "hypercube_perf", r":13: unknown collective 'hypercube'"),
         ("float     sum", "quad     sum", r":15: unknown datatype 'quad'"),
+        ("1002 on   gpu-01", "1002 on   gpu-02", r":13: the ranks are not in blocks of one size"),
+        (r"\Z", NCCL[NCCL.index("# nThread") :], r":31: does not say which collective"),
         ("71.95       0", "71.95       3", r":16: 3 values were wrong"),
         ("0 OK", "7 FAILED", r":17: 7 values were wrong"),
         ("1398.20", "-1.0", r":16: time is '-1.0'; expected a number above 0"),
@@ -87,3 +99,5 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "run.log").write_text(NCCL)
     (tmp_path / "notes.txt").write_text("hello\n")
     assert len(read_measurements(tmp_path).frame) == 4
+    with pytest.raises(InputError, match=r"run.log: is given twice"):
+        read_measurements([tmp_path, tmp_path / "run.log"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +36,7 @@ from weft.cli.options import options_of
 from weft.cli.output import emit
 from weft.cli.watch import in_place
 from weft.core.columns import write_table
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.core.words import few
@@ -119,6 +121,16 @@ def expect_command(
     if library:
         libraries[library]  # an unknown one is refused
     measured = _selected(read_measurements(logs), only)
+    pairs = measured.frame.filter(pl.col("from_machine") != "")
+    pairwise = pairs.n_unique(_PAIR) > _FEW
+    unused = {
+        "--level": level != "flow", "--library": library, "--tolerance": tolerance != TOLERANCE,
+        "--ranks-per-machine": ranks_per_machine, "--report": fit and report,
+        "--output": fit and output,
+    }  # fmt: skip
+    if (fit or pairwise) and any(unused.values()):
+        names = ", ".join(name for name, is_given in unused.items() if is_given)
+        raise InputError(f"{'--fit' if fit else 'a log of pairwise runs'} takes no {names}")
     with announced_compile():
         if tables or (engine is None and Path(fabric).is_dir()):
             loaded, routes, *_ = in_place(fabric, options, tables, engine)
@@ -128,9 +140,9 @@ def expect_command(
         given = model.converted(RunSettings)
         if fit is not None:
             return _fit(loaded, routes, measured.frame, given, fit)
-        pairs = measured.frame.filter(pl.col("from_machine") != "")
-        if pairs.n_unique(_PAIR) > _FEW:
-            given.pop("policy", None)
+        if pairwise:
+            if others := len(measured.frame) - len(pairs):
+                warnings.warn(f"left out: {count_text(others, 'value')} of no pair", stacklevel=1)
             return _pairwise(loaded, routes, pairs, given, report, output)
         result = expect(
             loaded, routes, measured, level=level, library=library, per_machine=ranks_per_machine,

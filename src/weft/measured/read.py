@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +14,8 @@ from weft.fabrics.formats.read_write import files_of
 from weft.measured.formats.measurement_format_registry import MeasuredValue, measurement_reader
 from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
 
+#: Colours of terminals and other control characters, which are no part of values and names.
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FIELDS = [each.name for each in fields(MeasuredValue)]
 
 
@@ -33,15 +36,17 @@ def read_measurements(paths: str | Path | Sequence[str | Path]) -> Measurements:
     Raises
     ------
     InputError
-        If a file cannot be read, is in no known format, or is cut; or a folder has no logs.
+        If a file cannot be read, is in no known format, is cut, or is given twice; or a folder has
+        no logs.
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     data: dict[str, list[object]] = {name: [] for name in MEASUREMENT_COLUMNS}
+    seen: set[Path] = set()
     for path in listed:
         folder = Path(path).is_dir()
         found = False
         for file in files_of(Path(path), warns=True) if folder else [Path(path)]:
-            text = read_text(file).replace("\r", "")
+            text = _CONTROL.sub("", read_text(file))
             form = next((each for each in measurement_reader if each.facts["sniff"](text)), None)
             if form is None and folder:
                 continue
@@ -50,6 +55,9 @@ def read_measurements(paths: str | Path | Sequence[str | Path]) -> Measurements:
                 raise InputError(
                     f"is no log that weft reads; expected one of {expected}", file=file
                 )
+            if file.resolve() in seen:
+                raise InputError("is given twice; its values would count as repeated", file=file)
+            seen.add(file.resolve())
             rows = form.function(text, str(file))
             found = True
             data["source"] += [str(file)] * len(rows)

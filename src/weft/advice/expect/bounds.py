@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.advice.expect.programs import BenchmarkRun
+from weft.core.counts import count_text
 from weft.fabrics import Fabric, NodeKind
 from weft.fabrics.arrays import INSIDE, OUTSIDE
 from weft.routing.routes import Routes
@@ -34,7 +35,8 @@ class Bound(NamedTuple):
 
     #: One of `RESOURCES`.
     resource: str
-    #: Which one: the busiest link, or the number of messages one after the other.
+    #: Which one: the busiest link and how many are as busy, or the number of messages one after the
+    #: other.
     which: str
     #: Time that the run would take if all other resources were ideal, as a share of its time.
     share: float
@@ -78,7 +80,7 @@ class Bounds:
             # Of equally busy links, the one nearest the processor.
             full = (1 - _EQUAL) * use[busiest[kind]]
             kind = next(each for each in busiest if use[busiest[each]] >= full)
-            return Bound(kind, self.fabric.link_name(busiest[kind]), float(use[busiest[kind]]))
+            return Bound(kind, self._named(kind, use), float(use[busiest[kind]]))
         there = {"latency": True, **dict.fromkeys(busiest, True)}
         there["memory of a machine"] = bool((result.route[messages] < 0).any())
         known = (self.options.get(name) for name in ("overhead_ns", "host_parameters"))
@@ -87,12 +89,19 @@ class Bounds:
         alone = {each: self._alone(each, program) for each in RESOURCES if there.get(each)}
         most = (1 - _EQUAL) * max(alone.values())
         bound = next(each for each, time_ns in alone.items() if time_ns >= most)
-        which = self.fabric.link_name(busiest[bound]) if bound in busiest else ""
+        which = self._named(bound, use) if bound in busiest else ""
         if bound == "latency" and (routes := result.route[messages]).max() >= 0:
             typical = result.network.route_latency_ns[routes[routes >= 0]].mean()
             count = round(alone[bound] / float(typical))
             which = f"of {count} messages one after the other" * (count > 1)
         return Bound(bound, which, min(alone[bound] / float(result.makespan_ns), 1.0))
+
+    def _named(self, kind: str, use: NDArray[np.float64]) -> str:
+        """Return the name of the busiest link of a kind, and how many others are as busy."""
+        of_kind = np.where(self._kinds[kind], use, 0.0)
+        others = int((of_kind >= (1 - _EQUAL) * of_kind.max()).sum()) - 1
+        name = self.fabric.link_name(int(of_kind.argmax()))
+        return f"{name} or {count_text(others, 'link')} as busy" if others else name
 
     @cached_property
     def _kinds(self) -> dict[str, NDArray[np.bool_]]:

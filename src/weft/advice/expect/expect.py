@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from weft.core.arguments import bytes_text
 from weft.core.columns import Column, frame_of_rows
 from weft.core.counts import count_text
 from weft.core.errors import InputError, in_file
+from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.measured.measurements import Measurements
 from weft.report.simulation_page import time_text
@@ -37,17 +39,17 @@ EXPECT_COLUMNS: Mapping[str, Column] = {
     "ratio": Column(pl.Float64, "", "Measured by expected time (bandwidths: expected by measured)"),
     "low": Column(pl.Float64, "", "Lower end of the ratio's interval (null: one sample)"),
     "high": Column(pl.Float64, "", "Upper end of the ratio's interval (null: one sample)"),
-    "interval": Column(pl.String, "", "What the interval is; empty for one sample"),
+    "interval": Column(pl.String, "", "What the interval is; empty: one sample, or equal ones"),
     "choice": Column(pl.String, "", "What the library chose: algorithm, protocol, channels"),
     "bound": Column(pl.String, "", f"What bounds the run: {', '.join(RESOURCES)}"),
-    "which": Column(pl.String, "", "The busiest link, or the number of steps of a latency"),
+    "which": Column(pl.String, "", "The busiest link, or the number of messages of a latency"),
     "bound_share": Column(pl.Float64, "", "Time that the bound alone takes, by that of the run"),
 }  # fmt: skip
 _SERIES = (
     "benchmark", "program", "operation", "ranks", "nodes", "pairs", "window", "in_place", "system",
     "from_machine", "to_machine",
 )  # fmt: skip
-Status = Literal["as expected", "slow", "fast", "mixed"]
+Status = Literal["as expected", "slow", "fast", "mixed", "unclear"]
 
 
 class Figure(NamedTuple):
@@ -165,7 +167,10 @@ def expect(
         If a log has other ranks or machines than the fabric, or a setting is wrong.
     """
     series, loads, one_sample = [], [], 0
-    flow_options = {name: value for name, value in options.items() if name != "policy"}
+    notes: dict[str, None] = {}
+    flow_options = dict(options)
+    if level != "flow":
+        flow_options.pop("policy", None)
     bounds = Bounds(fabric, routes, flow_options)
     seen: dict[tuple[Any, ...], tuple[float, str, Bound, Any]] = {}
     for key, part in measured.frame.group_by(*_SERIES, maintain_order=True):
@@ -176,6 +181,8 @@ def expect(
             if which not in seen:
                 with in_file(row["source"], row["line"]):
                     program = program_of(fabric, row, library, per_machine)
+                if program.note:
+                    notes[program.note] = None
                 runs: Any = fabric, routes, program.workload, program.hosts
                 flow = simulate(*runs, level="flow", **flow_options)
                 result = flow if level == "flow" else simulate(*runs, level=level, **options)
@@ -196,10 +203,9 @@ def expect(
                    *judged(figures, tolerance))
         )  # fmt: skip
         loads.append(use)
-    notes = []
     if one_sample:
         sizes = count_text(one_sample, "size")
-        notes.append(f"{sizes} with one sample have no interval; give logs of several runs")
+        notes[f"no interval of {sizes} with one sample, or equal ones; give more logs"] = None
     return Expectation(fabric, level, tolerance, tuple(series), tuple(loads), tuple(notes))
 
 
@@ -222,9 +228,9 @@ def _figure(rows: pl.DataFrame, expected: float, choice: str, bound: Bound) -> F
     measured, ends, text = float(values[0]), [rows["least"][0], rows["most"][0]], ""
     if len(values) > 1:
         mean = average(values[None, :])
-        measured, text = float(mean.mean[0]), f"95 % of {len(values)} runs"
-        # Without variation there are no ends.
-        ends = [float(end[0]) if end[0] > 0 else measured for end in (mean.low, mean.high)]
+        measured, ends = float(mean.mean[0]), [float(mean.low[0]), float(mean.high[0])]
+        # Equal values, such as rounded ones, have no variation that an interval could be of.
+        text = f"95 % of {len(values)} runs" if ends[0] > 0 else ""
     elif None not in ends:
         samples = rows["samples"][0]
         text = f"range of {samples} runs" if samples else "range within the run"
@@ -237,40 +243,42 @@ def _figure(rows: pl.DataFrame, expected: float, choice: str, bound: Bound) -> F
 
 def judged(figures: Sequence[Figure], tolerance: float) -> tuple[Status, str, str]:
     """Return what a series says: its status, the verdict, and the suspect."""
-    slow = [(at.low or at.ratio) > 1 + tolerance for at in figures]
-    fast = [(at.high or at.ratio) < 1 / (1 + tolerance) for at in figures]
-    middle = float(np.median([at.ratio for at in figures]))
-    as_it_is = f"median ratio {middle:.2f} of {count_text(len(figures), 'size')}"
+    top = 1 + tolerance
+    slow = [(at.low or at.ratio) > top for at in figures]
+    fast = [(at.high or at.ratio) < 1 / top for at in figures]
+    count, middle = len(figures), float(np.median([at.ratio for at in figures]))
+    as_it_is = f"median ratio {middle:.2f} of {count_text(count, 'size')}"
+
+    def sizes(chosen: Iterable[bool]) -> str:
+        return few([bytes_text(at.size_bytes) for at in compress(figures, chosen)])
+
     if not any(slow) and not any(fast):
+        if outside := sizes(not 1 / top <= at.ratio <= top for at in figures):
+            verdict = f"cannot be told: outside {tolerance:.0%} at {outside}, intervals are not"
+            return "unclear", f"{verdict}; {as_it_is}.", "Give logs of more runs."
         return "as expected", f"as expected within {tolerance:.0%}, {as_it_is}.", ""
-    least = min(2, max(1, len(figures) - 2))
+    found: list[tuple[Status, str, str]] = []
     cases: tuple[tuple[list[bool], Status, str], ...]
     cases = (slow, "slow", "slower"), (fast, "fast", "faster")
-    found: list[tuple[Status, str, str]] = []
     for bad, status, word in cases:
         good = [at for at, is_bad in enumerate(bad) if not is_bad]
-        begin, end = (good[-1] + 1, good[0]) if good else (0, len(figures))
-        if len(figures) - begin >= least:
-            part, where = figures[begin:], f"from {bytes_text(figures[begin].size_bytes)} on"
-        elif end >= least:
-            part, where = figures[:end], f"up to {bytes_text(figures[end - 1].size_bytes)}"
-        else:
-            continue
-        where = where if good else "at all sizes"
-        ratios = [at.ratio for at in part]
-        verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
-        after = range(len(part), len(figures)) if part[0] is figures[0] else ()
-        larger = [figures[at] for at in after if not (slow[at] or fast[at])]
-        suspect = _suspect(part, larger, tolerance)
-        found.append((status, verdict, suspect))
+        begin, end = (good[-1] + 1, good[0]) if good else (0, 0)
+        for low, high in ((begin, count), (0, end)):
+            if high - low < min(2, max(1, count - 2)):
+                continue
+            part = figures[low:high]
+            where = f"from {bytes_text(part[0].size_bytes)} on" if low else "at all sizes"
+            where = f"up to {bytes_text(part[-1].size_bytes)}" if high < count else where
+            ratios = [at.ratio for at in part]
+            verdict = f"{word} than expected {where}: ratio {min(ratios):.2f} to {max(ratios):.2f}"
+            larger = [figures[at] for at in range(high, count) if not (slow[at] or fast[at])]
+            found.append((status, verdict, _suspect(part, larger, tolerance)))
     if found:
         statuses, verdicts, suspects = zip(*found, strict=True)
         return statuses[0], f"{'; '.join(verdicts)}; {as_it_is}.", " ".join(suspects)
-    at_which = ", ".join(
-        bytes_text(at.size_bytes) for at, s, f in zip(figures, slow, fast, strict=True) if s or f
-    )
+    verdict = f"outside {tolerance:.0%} only at {sizes(map(any, zip(slow, fast, strict=True)))}"
     suspect = "Suspect algorithm or protocol there, or disturbance by other jobs."
-    return "mixed", f"outside {tolerance:.0%} only at {at_which}; {as_it_is}.", suspect
+    return "mixed", f"{verdict}; {as_it_is}.", suspect
 
 
 def _suspect(part: Sequence[Figure], larger: Sequence[Figure], tolerance: float) -> str:
@@ -294,13 +302,14 @@ def _suspect(part: Sequence[Figure], larger: Sequence[Figure], tolerance: float)
             f"is given as {1 / factor:.2f} times what it takes in fact."
         )
     constant, cleared = ratios.max() / ratios.min() <= 1 + tolerance, bool(bounded(larger))
+    by = "by a constant factor" if len(pure) > 1 else "if by a factor, which one size cannot show"
     if constant and bound.resource in RATES and not cleared:
-        return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, by a constant factor."
+        return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, {by}."
     if np.ptp(offset) <= tolerance * offset.min():
         least = np.median(offset) / 1e3
         return f"Suspect latency or overhead: sizes take {least:.2f} us more than expected."
     if constant and not cleared:
-        return f"Suspect {named}: it takes {factor:.2f} times as long, by a constant factor."
+        return f"Suspect {named}: it takes {factor:.2f} times as long, {by}."
     why = "larger sizes, which it bounds too, are as expected" if cleared else "the ratio changes"
     return (
         f"It is not the speed of what bounds these sizes ({named}), as {why}: suspect another "

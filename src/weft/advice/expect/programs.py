@@ -31,6 +31,8 @@ class BenchmarkRun(NamedTuple):
     hosts: NDArray[np.int32]
     #: Function that returns the benchmark's figure, in ns or Gb/s, from the result of the run.
     figure: Callable[[Any], float]
+    #: What is assumed about the log; else empty.
+    note: str = ""
 
 
 def program_of(
@@ -59,12 +61,14 @@ def program_of(
     """
     hosts = {name: np.array(group) for name, group in fabric.machines.items()}
     if row["operation"] in POINT_TO_POINT:
-        names = [row["from_machine"], row["to_machine"]]
-        ends = [*hosts.values()][:: max(len(hosts) - 1, 1)]
-        ends = [hosts[name] for name in names] if all(each in hosts for each in names) else ends
+        ends, note = [row["from_machine"], row["to_machine"]], ""
+        if not {*ends} <= {*hosts}:
+            ends = [*hosts][:: max(len(hosts) - 1, 1)]
+            note = f"logs that name no machines of {fabric.name}: run from {' to '.join(ends)}"
         if len(ends) < 2:
             raise InputError(f"{fabric.name} has one machine; expected two or more")
-        return _point_to_point(row, _placed(ends, row["pairs"]))
+        run = _point_to_point(row, _placed([hosts[name] for name in ends], row["pairs"]))
+        return run._replace(note=note)
     nodes = row["nodes"] or len(hosts)
     ranks = row["ranks"] or nodes * (per_machine or len(next(iter(hosts.values()))))
     each, most = ranks // nodes, min(map(len, hosts.values()))

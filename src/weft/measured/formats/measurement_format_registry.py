@@ -30,8 +30,12 @@ measurement_reader = Registry(
     ("sniff",),
 )
 
-#: What ``srun --label``, ``mpirun --tag-output`` put before each line.
-_LABEL = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>:|[ ]{0,8}\d{1,7}:(?: |(?=$|#)))")
+#: What starters of programs put before each line: the time, and the tag of ``mpirun`` (also of
+#: Open MPI 5) or the label of ``srun``.
+_LABEL = re.compile(
+    r"(?:(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}|\d{4}-\d\d-\d\d[T ][\d:]{8}[\d.,Z+:-]*) ?)?"
+    r"(?:\[(?:[\w.@-]+@)?\d+,\d+\]<std(?:out|err)>: ?|[ ]{0,8}\d{1,7}:(?: |(?=$|#)))?"
+)
 _COUNT = re.compile(r"\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{0,18})?(?:e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
@@ -108,9 +112,9 @@ class LogReader:
 def log_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line, without what starters of programs put before it."""
     for number, line in enumerate(text.split("\n"), 1):
-        yield number, _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
+        yield number, _LABEL.sub("", line, count=1)
 
 
 def has_log_line(pattern: str) -> Callable[[str], re.Match[str] | None]:
     """Return a test for a line of a log, with or without such a label before it."""
-    return re.compile(rf"^(?:{_LABEL.pattern})?{pattern}", re.MULTILINE).search
+    return re.compile(rf"^{_LABEL.pattern}{pattern}", re.MULTILINE).search

@@ -87,7 +87,8 @@ class _NcclTests(LogReader):
         elif end := _END.match(line):
             if end[2] not in (None, "OK"):
                 self.fail(f"{end[1]} values were wrong; times of wrong results say nothing", number)
-            self.columns, self.ended = [], True
+            # A table after this one names its collective again.
+            self.columns, self.ended, self.program = [], True, ""
         elif self.columns and re.match(r"\s*\d+(?:\s+\d|\s*$)", line):
             self._row(line.split(), number)
 
@@ -110,6 +111,13 @@ class _NcclTests(LogReader):
             )  # fmt: skip
         if sorted(self.hosts) != list(range(len(self.hosts))):
             self.fail(f"the lines of devices lack ranks below {max(self.hosts)}", number)
+        placed = [self.hosts[rank] for rank in range(len(self.hosts))]
+        names = list(dict.fromkeys(placed))
+        if placed != [name for name in names for _ in range(len(placed) // len(names))]:
+            self.fail(
+                "the ranks are not in blocks of one size, machine after machine; expected as many "
+                "on each, as srun -m block places them", number,
+            )  # fmt: skip
         self.columns, self.began = columns, number
 
     def _row(self, values: list[str], number: int) -> None:
