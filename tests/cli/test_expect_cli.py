@@ -70,6 +70,7 @@ def test_packets_and_a_part_of_the_rows(log, tmp_path, capsys):
     assert "no row has it; there are latency, allreduce" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("default")
 def test_pairwise_logs_go_to_parts_of_the_fabric(tmp_path, capsys):
     file = tmp_path / "pairs.csv"
     pairs = [(a, b) for a in range(12) for b in range(12) if a != b]

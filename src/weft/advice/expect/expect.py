@@ -177,7 +177,7 @@ def expect(
         figures = []
         for (size,), rows in part.sort("size_bytes").group_by("size_bytes", maintain_order=True):
             row = rows.row(0, named=True)
-            which = (size, *(row[name] for name in _SERIES if name != "in_place"))
+            which = (size, *(row[name] for name in _SERIES if name not in ("in_place", "system")))
             if which not in seen:
                 with in_file(row["source"], row["line"]):
                     program = program_of(fabric, row, library, per_machine)
