@@ -14,7 +14,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.machine_model import machine_model
 from weft.workload import Kind, Workload
 from weft.workload.apps import application_workload as app
-from weft.workload.apps.train import _Plan
+from weft.workload.apps.train import _Plan, _Stage
 from weft.workload.apps.transformers import MODELS, Transformer
 from weft.workload.places import Places
 
@@ -84,9 +84,7 @@ def test_operations_are_those_of_megatron() -> None:
 def test_stages_have_all_layers_and_parameters_once(name: str, pp: int, chunks: int) -> None:
     model = MODELS[name]
     experts = 8 if model.experts else 1
-    plan = _Plan(
-        model, 8, 1, pp, experts, 1, 1, 1, 1, chunks, None, True, False, 4, 1.0, True, "ring"
-    )
+    plan = _Plan(model, 8, 1, pp, experts, 1, 1, 1, 1, chunks, None, True, 1.0)
     parts = [(stage, chunk) for chunk in range(chunks) for stage in range(pp)]
     layers = [list(plan.layers(*part)) for part in parts]
     assert [layer for part in layers for layer in part] == list(range(model.layers))
@@ -106,8 +104,6 @@ def test_the_bubble_of_a_pipeline_is_that_of_its_schedule(chunks: int, microbatc
     bubble = 3 / (chunks * microbatches)
     end = finish_times(work, message=0.0).max()
     assert end == pytest.approx((1 + bubble) * work.step.peak_ns)
-    again = step(4, pp=4, chunks=chunks, global_batch=microbatches, efficiency=1.0, recompute=True)
-    assert finish_times(again, message=0.0).max() == pytest.approx(end * 4 / 3)
     # Activations cross three borders of stages, and for further chunks also from the last stage.
     borders = 4 * chunks - 1
     assert volume(work, "pipeline") == 2 * borders * microbatches * 512 * 1024 * 2
@@ -156,18 +152,25 @@ def test_overlap_hides_all_but_the_first_and_the_last_bucket() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"tp": 8}, {"tp": 8, "recompute": True}, {"zero": 0}, {"zero": 3},
+        {"tp": 8}, {"zero": 0}, {"zero": 3},
         {"model": "mixtral-8x7b", "ep": 8, "sequence": 512, "global_batch": 8, "zero": 0},
     ],
     ids=str,
 )  # fmt: skip
-def test_formulas_within_a_machine_equal_messages(options: dict[str, Any]) -> None:
+def test_formulas_within_a_machine_equal_messages(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {"overlap": False, "buckets": 2, **options}
     fabric = weft.fabric("leaf-spine:leaves=8,spines=1,hosts=1,rate=400", node="dgx-h100")
     routes, places = weft.route(fabric, "minhop"), Places.of(fabric, np.arange(8))
     formula = step(8, places, **options)
-    messages = step(8, places, scale_up="messages", **options)
+    assert any("other traffic there does not slow" in note for note in formula.notes)
+    monkeypatch.setattr(
+        _Stage, "_alone_ns", lambda _, groups, __: 0.0 if groups.shape[1] == 1 else None
+    )
+    messages = step(8, places, **options)
     assert len(formula.messages) == 0 < len(messages.messages)
+    assert not any("other traffic" in note for note in messages.notes)
     one, two = (
         weft.simulate(fabric, routes, work, level="flow", handshake=False)
         for work in (formula, messages)
@@ -183,19 +186,15 @@ def test_groups_on_several_machines_use_all_adapters() -> None:
     fabric = weft.fabric("leaf-spine:leaves=8,spines=8,hosts=2,rate=400", node="dgx-h100")
     routes, places = weft.route(fabric, "minhop"), Places.of(fabric, np.arange(16))
     options = {"model": "llama3-8b", "global_batch": 16, "buckets": 2, "overlap": False}
-    times = {}
-    for name in ("auto", "ring", "nccl"):
-        work = step(16, places, collectives=name, **options)
-        assert any("ring, simple" in note for note in work.notes) == (name != "ring")
-        assert work.step is not None
-        result = weft.simulate(fabric, routes, work, level="flow")
-        times[name] = result.makespan_ns - work.step.peak_ns / 0.6
-    assert times["auto"] == times["nccl"]
-    # 15 of 16 parts of the parameters and the gradients, over one adapter or over NVLink, which is
-    # slower than eight adapters. NCCL's steps within a machine add latencies.
+    work = step(16, places, **options)
+    assert any("ring, simple" in note for note in work.notes)
+    assert work.step is not None
+    time_ns = weft.simulate(fabric, routes, work, level="flow").makespan_ns
+    time_ns -= work.step.peak_ns / 0.6
+    # 15 of 16 parts of the parameters and the gradients, over NVLink, which is slower than eight
+    # adapters. NCCL's steps within a machine add latencies.
     moved = 15 / 16 * 6 * MODELS["llama3-8b"].parameters() * 8
-    assert times["ring"] == pytest.approx(moved / 400, rel=0.01)
-    assert moved / 2966.4 < times["nccl"] < 1.25 * moved / 2966.4
+    assert moved / 2966.4 < time_ns < 1.25 * moved / 2966.4
 
 
 def test_experts_are_sent_the_tokens_that_they_compute() -> None:

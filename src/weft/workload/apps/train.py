@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,8 @@ PEAK_FLOPS = {"a100": 312e12, "h100": 989.4e12, "gb200": 2500e12, "b200": 2250e1
 _SWITCH_NS = 100.0
 #: Most buckets of a chunk by default.
 _BUCKETS = 32
-#: Bytes of an activation and of a parameter (BF16).
-_BF16 = 2
+#: Bytes of an activation and of a parameter (BF16), and of a gradient.
+_BF16, _GRADIENT = 2, 4
 _FORWARD, _BACKWARD = 0, 1
 # Processors of a rank for calculations and for collectives by formula beside them. The first ones
 # are those of collectives, which must not wait for calculations.
@@ -65,12 +64,8 @@ def train(
     chunks: int = 1,
     buckets: int | None = None,
     overlap: bool = True,
-    recompute: bool = False,
-    gradient_bytes: int = 4,
     flops: float | None = None,
     efficiency: float = 0.6,
-    collectives: Literal["auto", "ring", "nccl"] = "auto",
-    scale_up: Literal["formula", "messages"] = "formula",
 ) -> Workload:
     """Train a transformer for one step: all microbatches of a batch, and their gradients.
 
@@ -110,25 +105,14 @@ def train(
         Buckets of a chunk's parameters; if left out, one for each layer, at most 32.
     overlap
         Gather parameters and reduce gradients beside calculations; else before and after them.
-    recompute
-        Calculate the activations again in the backward pass.
-    gradient_bytes
-        Bytes of a gradient.
     flops
         Operations per second of a GPU; if left out, the dense BF16 rate of the machine's GPU, or of
         the H100 if the machines have no model.
     efficiency
         Part of `flops` that calculations reach, from 0 to 1.
-    collectives
-        Messages of collectives: `ring` in the order of the ranks, or those of `nccl`, with the
-        machines' model; `auto` is `nccl` if a group has several ranks on each of several machines,
-        else `ring`.
-    scale_up
-        Collectives within one machine with a scale-up network: `formula` is a calculation of the
-        time of a ring, `messages` are its messages.
     """
     at_least(1, dp=dp, tp=tp, pp=pp, ep=ep, micro_batch=micro_batch, global_batch=global_batch)
-    at_least(1, sequence=sequence, chunks=chunks, buckets=buckets, gradient_bytes=gradient_bytes)
+    at_least(1, sequence=sequence, chunks=chunks, buckets=buckets)
     need(0 <= zero <= 3, f"zero must be 0 to 3, not {zero}")
     need(0 < efficiency <= 1, f"efficiency must be above 0 and at most 1, not {efficiency}")
     need(flops is None or 0 < flops < float("inf"), f"flops must be above 0, not {flops}")
@@ -159,12 +143,17 @@ def train(
     peak = _peak(places) if flops is None else flops
     plan = _Plan(
         sizes, copies, tp, pp, ep, zero, rounds, micro_batch * (sequence or sizes.context),
-        sequence or sizes.context, chunks, buckets, overlap, recompute, gradient_bytes,
-        peak * efficiency / 1e9, scale_up == "formula", collectives,
+        sequence or sizes.context, chunks, buckets, overlap, peak * efficiency / 1e9,
     )  # fmt: skip
     builder = WorkloadBuilder(num_ranks)
-    for stage in range(pp):
-        _Stage(builder, plan, places, stage).step()
+    stages = [_Stage(builder, plan, places, stage) for stage in range(pp)]
+    for each in stages:
+        each.step()
+    if any(each.alone for each in stages):
+        builder.notes.append(
+            "collectives within a machine are calculations of the time of a ring on its scale-up "
+            "network, which other traffic there does not slow"
+        )
     tokens = batch * plan.sequence
     flop = tokens * sizes.step_flop(plan.sequence)
     builder.notes.append(
@@ -216,11 +205,7 @@ class _Plan:
     chunks: int
     buckets: int | None
     overlap: bool
-    recompute: bool
-    gradient_bytes: int
     speed: float
-    formula: bool
-    collectives: str
 
     def layers(self, stage: int, chunk: int) -> range:
         """Return the layers of a chunk; the middle chunks have one more than the others."""
@@ -265,6 +250,8 @@ class _Stage:
         self._owed: dict[str, float] = {}
         self._done: Ints | None = None
         self._messages = 0.0
+        #: Whether some collectives are within a machine.
+        self.alone = False
 
     def step(self) -> None:
         """Add the passes of all microbatches, and the exchange of parameters and gradients."""
@@ -350,21 +337,19 @@ class _Stage:
         plan, model, builder = self._plan, self._plan.model, self._builder
         if bucket.ready:
             builder.wait(self._ranks, bucket.ready.pop(0))
-        times = 1 + back * (1 + plan.recompute)
         name = "backward" if back else "forward"
         own = plan.tokens * model.hidden * _BF16 // plan.tp
         to_each = own * model.active // plan.ep
         for layer in bucket.layers:
             shared = plan.ep > 1 and model.has_experts(layer)
             pairs = 1 + (not shared or model.shared > 0)
-            for _ in range(1 + (back and plan.recompute)):
-                for _ in range(pairs):
-                    self._exchange("tensor parallel", "allgather", self._tensor, own)
-                    self._exchange("tensor parallel", "reduce-scatter", self._tensor, own)
-                for _ in range(2 * shared):
-                    self._exchange("expert parallel", "alltoall", self._sharing, to_each)
+            for _ in range(pairs):
+                self._exchange("tensor parallel", "allgather", self._tensor, own)
+                self._exchange("tensor parallel", "reduce-scatter", self._tensor, own)
+            for _ in range(2 * shared):
+                self._exchange("expert parallel", "alltoall", self._sharing, to_each)
             flop = model.layer_flop(layer, plan.sequence)
-            self._owe(name, flop * times * plan.tokens / plan.tp / plan.speed)
+            self._owe(name, flop * (1 + back) * plan.tokens / plan.tp / plan.speed)
         if bucket.last:
             self._owe(name, model.head_flop * (1 + back) * plan.tokens / plan.tp / plan.speed)
         self._calculate()
@@ -405,7 +390,7 @@ class _Stage:
             assert self._done is not None
             self._builder.wait(self._ranks, self._done)
             name: Collective = "reduce-scatter" if self._plan.zero else "allreduce"
-            self._share("gradients", name, bucket, self._plan.gradient_bytes)
+            self._share("gradients", name, bucket, _GRADIENT)
 
     def _beside(self, name: str) -> AbstractContextManager[None]:
         return self._builder.stream(name) if self._plan.overlap else nullcontext()
@@ -429,21 +414,21 @@ class _Stage:
         model, machine, n = self._places.model, self._places.machine[groups], groups.shape[1]
         if n == 1:
             return 0.0
-        if not self._plan.formula or model is None or not model.scale_up_gbps:
+        if model is None or not model.scale_up_gbps or np.any(machine != machine[:, :1]):
             return None
-        if np.any(machine != machine[:, :1]):
-            return None
+        self.alone = True
         latency_ns = model.scale_up_latency_ns + _SWITCH_NS
         return float((n - 1) * (block * 8 / model.scale_up_gbps + latency_ns))
 
     def _collective(self, phase: str, name: Collective, groups: Ints, block: int) -> None:
-        """Add a collective of messages."""
+        """Add a collective of messages: NCCL's if the ranks of a group share machines, else rings.
+
+        A ring in the order of ranks would use one adapter of each machine.
+        """
         builder, before, whole = self._builder, self._builder.num_ops, block * groups.shape[1]
         builder.phase(phase)
         machines = len(np.unique(self._places.machine[groups[0]]))
-        # A ring in the order of ranks would use one adapter of each machine.
-        shared = self._places.model is not None and 1 < machines < groups.shape[1]
-        if self._plan.collectives == "nccl" or (self._plan.collectives == "auto" and shared):
+        if self._places.model is not None and 1 < machines < groups.shape[1]:
             add_collective(builder, name, groups, self._places, whole)
         elif name == "alltoall":
             collective_on(builder, name, groups, block)

@@ -9,21 +9,6 @@ from weft.workload.apps.application_registry import need
 
 
 @dataclass(frozen=True)
-class Latent:
-    """Multi-head latent attention (DeepSeek-V2): widths of the projections of a layer.
-
-    `query`, `key_value`: ranks of the compressed queries, and keys and values. `plain`, `rotary`:
-    width of a head's keys without and with positions. `value`: width of a head's values.
-    """
-
-    query: int
-    key_value: int
-    plain: int
-    rotary: int
-    value: int
-
-
-@dataclass(frozen=True)
 class Transformer:
     """A decoder-only transformer.
 
@@ -51,8 +36,9 @@ class Transformer:
         Inner width of an expert.
     dense_layers
         Number of first layers that have a feed-forward network of width `ffn` and no experts.
-    latent
-        Sizes of latent attention; None for grouped-query attention.
+    projections, scores
+        Parameters of the projections of a layer's attention, and the width of all heads' keys and
+        values; 0 for those of grouped-query attention.
     """
 
     source: str
@@ -71,20 +57,15 @@ class Transformer:
     shared: int = 0
     expert_ffn: int = 0
     dense_layers: int = 0
-    latent: Latent | None = None
+    projections: int = 0
+    scores: int = 0
 
     @property
     def attention(self) -> int:
         """Parameters of the attention of a layer, and of the norms of the layer."""
-        h, wide = self.hidden, self.hidden
-        if a := self.latent:
-            width = self.heads * (a.plain + a.rotary)
-            queries = (h + 1 + width) * a.query
-            keys = h * (a.key_value + a.rotary) + a.key_value
-            values = a.key_value * self.heads * (a.plain + a.value)
-            return queries + keys + values + self.heads * a.value * h + 2 * h
-        keys = 2 * h * (wide // self.heads) * self.kv_heads
-        return 2 * h * wide + keys + (2 + 6 * self.biased) * h
+        h = self.hidden
+        grouped = 2 * h * h + 2 * h * (h // self.heads) * self.kv_heads
+        return (self.projections or grouped) + (2 + 6 * self.biased) * h
 
     def network(self, width: int) -> int:
         """Return the parameters of a feed-forward network of an inner width."""
@@ -131,10 +112,8 @@ class Transformer:
         sequence two for each value of the heads' keys, and of their values. Masked scores count, as
         in the publications of Megatron-LM and PaLM.
         """
-        a = self.latent
-        score = self.heads * (a.plain + a.rotary + a.value) if a else 2 * self.hidden
         used = self.dense(layer) + self.has_experts(layer) * self.active * self.expert
-        return 2.0 * used + 2.0 * sequence * score
+        return 2.0 * used + 2.0 * sequence * (self.scores or 2 * self.hidden)
 
     @property
     def head_flop(self) -> float:
@@ -164,7 +143,12 @@ MODELS = {
     "deepseek-v3": Transformer(
         "DeepSeek-V3 Technical Report (DeepSeek-AI 2024), section 4.2",
         61, 7168, 128, 128, 18432, 129280, 4096, experts=256, active=8, shared=1, expert_ffn=2048,
-        dense_layers=3, latent=Latent(1536, 512, 128, 64, 128),
+        dense_layers=3,
+        # Latent attention: 128 heads with keys of 128 + 64 values, of which all heads share 64, and
+        # 128 values; queries compressed to 1,536, keys and values to 512, each with a norm.
+        projections=1536 * (7168 + 1 + 128 * 192) + 7168 * (512 + 64) + 512
+        + 512 * 128 * (128 + 128) + 128 * 128 * 7168,
+        scores=128 * (192 + 128),
     ),
 }  # fmt: skip
 
