@@ -51,7 +51,7 @@ class TrainingStep(NamedTuple):
 
     #: Tokens of all sequences.
     tokens: int
-    #: Time of the model's operations at the full speed of all GPUs, without recomputation.
+    #: Time of the model's operations at the full speed of all GPUs.
     peak_ns: float
 
 

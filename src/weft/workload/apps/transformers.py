@@ -121,7 +121,7 @@ class Transformer:
         return 2.0 * self.vocabulary * self.hidden
 
     def step_flop(self, sequence: int) -> float:
-        """Return the operations for a token forwards and backwards, without recomputation."""
+        """Return the operations for a token forwards and backwards."""
         layers = sum(self.layer_flop(layer, sequence) for layer in range(self.layers))
         return 3.0 * (layers + self.head_flop)
 
