@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
-from weft.workload.nccl.algorithms import ALGORITHMS, copy_ns
+from weft.workload.nccl.algorithms import ALGORITHMS
 from weft.workload.nccl.messages import MessageGraph
 from weft.workload.nccl.shape import Shape
 from weft.workload.nccl.tuning import VERSION, Collective, NcclChoice, Options, Tuner
@@ -85,7 +85,7 @@ def add_collective(
                 continue
             messages = MessageGraph(tuner.hops(choice))
             ALGORITHMS[name, choice.algorithm](messages, tuner, choice, size_bytes, root)
-            least_ns = copy_ns(tuner, choice, size_bytes)
+            least_ns = tuner.least_ns(choice, size_bytes)
             messages.lower(builder, groups[rows], tuner.base_ns(choice), tag, least_ns)
     for note in dict.fromkeys(note for choice in choices for note in (choice.text, *choice.notes)):
         if note not in builder.notes:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.workload.nccl.messages import LANES, MessageGraph
-from weft.workload.nccl.shape import Shape
-from weft.workload.nccl.tuning import P2P_CHANNEL, P2P_CHUNK, P2P_PER_BATCH, NcclChoice, Tuner
+from weft.workload.nccl.tuning import P2P_CHUNK, P2P_PER_BATCH, NcclChoice, Tuner
 
 Ints = NDArray[np.int64]
 Algorithm = Callable[[MessageGraph, Tuner, NcclChoice, int, int], None]
@@ -318,22 +317,6 @@ def _point_to_point(
         if len(started) >= at_once:
             messages.after_own(first, started[-at_once])
         started.append(first)
-
-
-def copy_ns(tuner: Tuner, choice: NcclChoice, size: int) -> NDArray[np.float64]:
-    """Return how long thread blocks of point-to-point channels move data, float64 [members].
-
-    NCCL counts on 14 GB/s of a channel to the network. Each peer has some channels; if peers share
-    channels, each channel moves their data in turn.
-    """
-    shape: Shape = tuner.shape
-    rate = P2P_CHANNEL * choice.channels
-    if choice.collective == "sendrecv":
-        return np.where(shape.machine != np.roll(shape.machine, -1), size / rate, 0.0)
-    if choice.collective == "alltoall":
-        outside = shape.size - np.array([len(shape.local[machine]) for machine in shape.machine])
-        return size / shape.size * np.ceil(outside * choice.channels / tuner.channels) / rate
-    return np.zeros(shape.size)
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {

@@ -1,10 +1,8 @@
 """NCCL's tuning model: channels, and the choice of algorithm and protocol by estimated time.
 
-The tables and formulas are those of NCCL 2.29: ``src/graph/tuning.cc`` (latencies, bandwidths,
-times), ``src/graph/topo.h`` (rate of an NVLink), ``src/graph/search.cc`` (rates of channels),
-``src/graph/connect.cc`` (number of channels) and ``src/enqueue.cc`` (chunks, and channels of small
-collectives). The search of channels is that of machines in which every processor reaches every
-other equally well (NVSwitch, or one PCIe switch). Times are in microseconds, rates in GB/s.
+Tables and formulas are those of NCCL 2.29; docs/nccl.md lists the file of each. The search of
+channels is that of machines in which every processor reaches every other equally well (NVSwitch, or
+one PCIe switch). Times are in microseconds, rates in GB/s.
 """
 
 from __future__ import annotations
@@ -12,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.workload.nccl.messages import Hop
@@ -46,12 +47,11 @@ _HOP = {
 }  # fmt: skip
 #: Limits by architecture, and by one, two or more machines.
 _LL_MAX = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
-_RING_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7,) * 3, (40.0,) * 3)
+_RING_LL128_MAX = (20.0, 20.0, 36.7, 40.0)
 _TREE_LL128_MAX = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
 _TREE_MAX = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
 _NVLS_TREE_MAX = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 _NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
-_NVLS_CHANNELS = 16
 #: Correction of trees by protocol, for powers of two from 64 B.
 _TREE_CORRECTION = (
     (1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1),
@@ -69,6 +69,8 @@ _SPEEDS = {
                    .12)),
 }  # fmt: skip
 MAX_CHANNELS = 64
+#: Halves of an all-reduce.
+_HALVES = ("allgather", "reduce-scatter")
 _STEPS = 8  # NCCL_STEPS, slots of a channel's buffer
 _LL128_BUFFER = 120 * 640 * _STEPS * 8
 _LL_BUFFER = 8 * 512 * _STEPS * 16
@@ -176,9 +178,17 @@ class Tuner:
         self._speeds = _SPEEDS.get(name, _SPEEDS["old"])[shape.machines > 1]
         #: Distinct channels, and those of NCCL's graph with the rate of each.
         self.base, self._graph, self._rate = self._search()
-        channels = min(MAX_CHANNELS, 2 * self._graph, options.max_channels)
-        self.channels = max(channels, options.min_channels)
+        own = 2 * self._graph
+        if self._arch >= 2 and shape.machines > 1 and self._rate > 45 and own < 16:
+            own *= 2
+        #: Channels that NCCL makes, and those that its variables leave.
+        self._own = min(MAX_CHANNELS, own)
+        self.channels = self._within(self._own)
         self.heads = shape.rails if shape.machines > 1 else shape.fewest
+
+    def _within(self, channels: int) -> int:
+        """Return a number of channels within NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS."""
+        return max(self.options.min_channels, min(channels, self.options.max_channels))
 
     def _search(self) -> tuple[int, int, float]:
         """Return the most channels times rate that adapters and the scale-up network carry."""
@@ -197,15 +207,21 @@ class Tuner:
         double = min(2 * channels, MAX_CHANNELS // 2)  # ncclTopoDupChannels
         return channels, double, rate / ceil(double / channels)
 
-    def _nvls_rate(self) -> float:
-        """Return the rate of each head: it sends and takes its part besides those of all."""
-        shape = self.shape
+    def _nvls_rates(self) -> tuple[float, float]:
+        """Return the rates of each head within its machine and between machines; 0 for no NVLS.
+
+        A head sends and takes its part besides those of all. The search then raises the rate
+        between machines step by step, up to twice that within (search.cc, second pass).
+        """
+        shape, many = self.shape, self.shape.machines > 1
         able = self.options.nvls_enable and shape.reduces and _NVLS_EFFICIENCY[self._arch]
-        if not able or shape.fewest <= 2 or self.heads < 2:
-            return 0.0
-        limit = shape.inside_rate / (self.heads + 1)
-        limit = min(limit, shape.adapter_rate) if shape.machines > 1 else limit
-        return float(max((rate for rate in self._speeds if rate <= limit), default=0.0))
+        most = shape.adapter_rate if many else float("inf")
+        inside = min(shape.inside_rate / (self.heads + 1), most)
+        fits = [float(rate) for rate in self._speeds[::-1] if rate <= inside]
+        if not able or not fits or shape.fewest <= 2 or self.heads < 2:
+            return 0.0, 0.0
+        higher = [float(rate) for rate in self._speeds[::-1] if fits[-1] <= rate <= most]
+        return fits[-1], next((rate for rate in higher if rate >= 2 * fits[-1]), higher[-1])
 
     def _hop_us(self, algorithm: str, at: int) -> tuple[float, float]:
         """Return the latency of a hop within a machine, and of one between machines."""
@@ -238,45 +254,65 @@ class Tuner:
         # among the data let those of the others wait only in each step.
         busy = min(inside, between)
         step, each = (0.0, busy) if at == _SIMPLE else (busy, 0.0)
-        wire = (2.0, 128 / 120, 1.0)[at]
-        rate = self._block_rate(at) * wire
+        rate, wire = self._block_rate(name, at), (2.0, 128 / 120, 1.0)[at]
         return (
             Hop(step, each, rate, inside - busy, wire), Hop(step, each, rate, between - busy, wire)
         )  # fmt: skip
 
-    def _block_rate(self, at: int) -> float:
-        """Return the rate of a thread block.
+    def _block_rate(self, algorithm: str, at: int) -> float:
+        """Return the rate of a thread block, in bytes on the link.
 
-        NCCL's tables limit the channels of its graph, each of which two thread blocks serve. There
-        is no limit for rings with the protocol Simple; the fastest of trees is taken for them.
+        NCCL's tables limit the channels of its graph, each of which two thread blocks serve. The
+        only limit of rings is that with LL128; with Simple, a block copies as many bytes.
         """
         if at == 0:
-            return self._ll_max() / self.channels
-        return max((_TREE_MAX if at == _SIMPLE else _RING_LL128_MAX)[self._arch]) / 2
+            return 2 * self._ll_max() / self._own
+        limit = _RING_LL128_MAX[self._arch] * 128 / 120
+        if algorithm == "tree":
+            limit = _TREE_LL128_MAX[self._arch][self._scale] * 128 / 120
+            limit = limit if at == 1 else _TREE_MAX[self._arch][self._scale]
+        return limit / 2
+
+    def least_ns(self, choice: NcclChoice, size: int) -> NDArray[np.float64]:
+        """Return the shortest time of a collective at each member, float64 [members].
+
+        Heads of NVLS trees have a limit in NCCL's tables. NCCL counts on 14 GB/s of a channel of
+        sends to the network; if peers share channels, each moves their data in turn.
+        """
+        shape, least = self.shape, 0.0
+        rate = P2P_CHANNEL * choice.channels
+        if choice.algorithm == "nvls-tree":
+            steps = 2 * (shape.size - 1) / shape.size
+            least = size * steps / (self.heads * _NVLS_TREE_MAX[self._arch][self._scale])
+        elif choice.collective == "sendrecv":
+            return np.where(shape.machine != np.roll(shape.machine, -1), size / rate, 0.0)
+        elif choice.collective == "alltoall":
+            outside = shape.size - np.bincount(shape.machine)[shape.machine]
+            return size / shape.size * np.ceil(outside * choice.channels / self.channels) / rate
+        return np.full(shape.size, least)
 
     def _ll_max(self) -> float:
         """Return the limit of all channels with the protocol LL."""
         row = int(self.options.cpu == "amd") if self._scale else self._arch
         return _LL_MAX[row][self._scale]
 
-    def _bandwidth(self, collective: str, algorithm: str, at: int) -> float:
-        """Return the data per time of an algorithm; 0 if it does not exist."""
-        n, machines, scale = self.shape.size, self.shape.machines, self._scale
-        steps = {"allreduce": 2 * (n - 1), "allgather": n - 1, "reduce-scatter": n - 1}
-        ratio, reduces = n / steps.get(collective, n), collective == "allreduce"
-        if algorithm.startswith("nvls"):
-            rate = self._nvls_rate()
-            if not reduces or (algorithm == "nvls") != (machines == 1) or at != _SIMPLE:
-                return 0.0
-            inside = 2 * rate * _NVLS_EFFICIENCY[self._arch] * (1 - 1 / self.heads)
-            if algorithm == "nvls-tree":
-                inside = min(inside, _NVLS_TREE_MAX[self._arch][scale])
-            between = rate * (2 if machines == 2 else 1) if machines > 1 else inside
-            return self.heads * min(inside, between) * ratio
+    def _bus(self, collective: str, algorithm: str, at: int) -> float:
+        """Return the rate of all channels together (NCCL's busBw); 0 if there is no such thing."""
+        machines, scale = self.shape.machines, self._scale
+        reduces, gathers = collective == "allreduce", collective in _HALVES
         bus = self._graph * self._rate
+        if algorithm.startswith("nvls"):
+            inside, between = self._nvls_rates()
+            exists = (reduces or (gathers and machines == 1)) and at == _SIMPLE
+            if not exists or (algorithm == "nvls") != (machines == 1):
+                return 0.0
+            inside *= _NVLS_EFFICIENCY[self._arch] * (1 - 1 / self.heads)
+            inside *= 2 if reduces else 1 - machines / self.shape.size
+            between *= 2 if machines == 2 else 1
+            most = _NVLS_TREE_MAX[self._arch][scale] if machines > 1 else between
+            return self.heads * min(inside, between, most)
         if algorithm == "pat":
-            exists = collective in ("allgather", "reduce-scatter") and machines == n
-            return 0.75 * bus * (exists and at == _SIMPLE)
+            return 0.75 * bus * (gathers and machines == self.shape.size and at == _SIMPLE)
         if algorithm == "tree":
             bus = min(bus * 0.92, self._graph * _TREE_MAX[self._arch][scale]) * reduces
             if at == 0:
@@ -284,20 +320,34 @@ class Tuner:
             elif at == 1:
                 bus *= 7 / 9 if machines == 1 else 120 / 128
                 bus = min(bus, self._graph * _TREE_LL128_MAX[self._arch][scale])
-            return bus / 2
+            # Machines with one member have trees of the pattern TREE.
+            return bus * (0.85 if self.shape.fewest == 1 else 1.0)
         if at == 0:
-            bus = min(self._ll_max(), bus / 2)
-        elif at == 1:
-            bus = min(bus * 0.92, self._graph * _RING_LL128_MAX[self._arch][scale])
-        return bus * ratio
+            return min(self._ll_max(), bus / 2)
+        if at == 1:
+            return min(bus * 0.92, self._graph * _RING_LL128_MAX[self._arch])
+        return bus
+
+    def _bandwidth(self, collective: str, algorithm: str, at: int) -> float:
+        """Return the data per time of an algorithm; 0 if it does not exist."""
+        n, bus = self.shape.size, self._bus(collective, algorithm, at)
+        if algorithm == "tree":
+            return bus / 2
+        if algorithm != "ring" and collective in _HALVES:
+            return bus
+        return (
+            bus * n / {"allreduce": 2 * (n - 1), **dict.fromkeys(_HALVES, n - 1)}.get(collective, n)
+        )
 
     def _latency(self, collective: str, algorithm: str, at: int) -> float:
         n, machines = self.shape.size, self.shape.machines
         inside, between = self._hop_us(algorithm, at)
         base, levels = _BASE[algorithm][at], machines.bit_length() - 1
         if algorithm == "ring" and collective in ("broadcast", "reduce"):
-            row = _HOP["net" if machines > 1 else self._link]["tree" if at == _SIMPLE else "ring"]
-            return base + n * row[at]
+            row = _HOP["net" if machines > 1 else self._link]
+            if machines == 1 or self.shape.rails == 1:  # all channels are alike (sameChannels)
+                return base + row["ring"][at]
+            return base + n * row["tree" if at == _SIMPLE else "ring"][at]
         if algorithm == "ring":
             twice = 2 if collective == "allreduce" else 1
             return base + twice * ((n - machines) * inside + (machines - 1) * between)
@@ -342,19 +392,21 @@ class Tuner:
             if (time := self.time_us(collective, a, p, size)) is not None
         }
         asked = [key for key in times if algo in ("auto", key[0]) and proto in ("auto", key[1])]
-        known = [key for key in asked if key[0] != "pat"]
+        missing = ("pat", "nvls") if collective in _HALVES else ()
+        known = [key for key in asked if key[0] not in missing]
         if not known:
-            able = ", ".join(f"{a} with {p}" for a, p in times if a != "pat")
+            able = ", ".join(f"{a} with {p}" for a, p in times if a not in missing)
             raise NotApplicable(
                 f"NCCL {VERSION} has no {collective} with algo={algo} and proto={proto} on these "
                 f"machines; expected {able}"
             )
         algorithm, protocol = min(known, key=lambda key: times[key])
         notes: tuple[str, ...] = ()
-        if min(asked, key=lambda key: times[key])[0] == "pat":
+        first = min(asked, key=lambda key: times[key])[0]
+        if first in missing:
             notes = (
-                f"{collective} of {size:,} bytes: NCCL would take PAT, which is not modelled; "
-                f"{algorithm} is what it takes with NCCL_PAT_ENABLE=0",
+                f"{collective} of {size:,} bytes: NCCL would take {first.upper()}, which is not "
+                f"modelled; {algorithm} is what it takes with NCCL_{first.upper()}_ENABLE=0",
             )
         channels = self._used_channels(algorithm, protocol, size)
         chunk, at_once = self._chunk(collective, algorithm, protocol, size, channels)
@@ -365,9 +417,13 @@ class Tuner:
     def _used_channels(self, algorithm: str, protocol: str, size: int) -> int:
         """Return the channels of a collective: fewer if each would have little to do."""
         if algorithm.startswith("nvls"):
-            return min(max(_NVLS_CHANNELS, self.options.min_channels), self.options.max_channels)
+            new = 32 if self.shape.machines > 1 else 24
+            return self._within(new if self._arch == 3 else 16)
         threads, enough = {"ll": (512, 8), "ll128": (640, 8), "simple": (512, 64)}[protocol]
-        threads = min(threads, self.options.nthreads or threads)
+        if (algorithm, protocol) == ("ring", "simple") and self._graph * self._rate <= 12:
+            threads = 256
+        if protocol != "ll128":
+            threads = min(self.options.nthreads or threads, 512)
         if (algorithm, protocol) == ("ring", "ll"):
             enough *= self.shape.size
         return max(1, min(self.channels, size // (threads * enough)))
@@ -376,13 +432,21 @@ class Tuner:
         self, collective: str, algorithm: str, protocol: str, size: int, channels: int
     ) -> tuple[int, int]:
         """Return the data of a channel in one step, and those that it passes on at once."""
-        step = self.options.buffsize // _STEPS
+        step, machines = self.options.buffsize // _STEPS, self.shape.machines
         if protocol == "ll":
             return _LL_BUFFER // _STEPS // 2, _LL_SLICE
         if protocol == "ll128":
-            return _LL128_BUFFER // _STEPS * 15 // 16, _LL128_SLICE
+            chunk = _LL128_BUFFER // _STEPS * 15 // 16
+            levels = machines.bit_length() + 0.1 * self.shape.size / machines
+            for times, least in ((64, 131072), (16, 32768)) if algorithm == "tree" else ():
+                enough = levels * times * machines / self.shape.size
+                while chunk > least and size // (channels * chunk) < enough:
+                    chunk //= 2
+            return chunk, _LL128_SLICE
         if algorithm.startswith("nvls"):
             chunk, parts = min(_NVLS_CHUNK, step), channels * self.heads
+            if machines >= 4:
+                chunk = min(chunk, 65536)
             for times, least in _NVLS_LIMITS[algorithm]:
                 if size < times * parts * chunk:
                     chunk = min(chunk, least)
@@ -394,10 +458,11 @@ class Tuner:
     def _p2p_channels(self) -> int:
         """Return the channels of a peer (ncclTopoComputeP2pChannels)."""
         shape, most = self.shape, _power_up(self.channels)
+        links = int(shape.inside_rate / self._link_rate + 1e-9) if shape.nvlink else 1
+        inside = 2 * max(1, links) if shape.machines < shape.size else MAX_CHANNELS
         if shape.machines == 1:
-            links = 2 * int(shape.inside_rate / self._link_rate + 1e-9) if shape.nvlink else 2
-            return min(most, _power_up(max(2, links)))
-        each = _power_up(max(1, ceil(int(shape.adapter_rate) / P2P_CHANNEL)))
+            return min(most, _power_up(inside))
+        each = _power_up(min(inside, max(1, ceil(int(shape.adapter_rate) / P2P_CHANNEL))))
         while each > 1 and each * ceil(shape.size / P2P_PER_BATCH) > most:
             each //= 2
         return min(each, most)
