@@ -17,7 +17,7 @@ from weft.fabrics.machine_model import machine_model
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
 from weft.workload.nccl import Options, add_collective
-from weft.workload.nccl.algorithms import ALGORITHMS, binary_tree, copy_ns, double_tree
+from weft.workload.nccl.algorithms import ALGORITHMS, binary_tree, double_tree
 from weft.workload.nccl.messages import Hop, MessageGraph
 from weft.workload.nccl.shape import Shape
 from weft.workload.nccl.tuning import NcclChoice, Tuner
@@ -191,9 +191,11 @@ def test_trees_are_those_of_the_source() -> None:
 # -- times on ideal networks -----------------------------------------------------------------------
 
 
-def ideal_ns(name: str, n: int, size: int, level: str, **options) -> tuple[float, NcclChoice]:
+def ideal_ns(
+    name: str, n: int, size: int, level: str, at: Places | None = None, **options
+) -> tuple[float, NcclChoice]:
     """Return the time of a collective on one switch of 50 GB/s a port without latencies."""
-    messages, choice = made(name, Places.one_each(n), size, **options)
+    messages, choice = made(name, at or Places.one_each(n), size, **options)
     builder = WorkloadBuilder(n)
     with builder.reserved_tag(0) as tag:
         messages.lower(builder, np.arange(n)[None], 0.0, tag, np.zeros(n))
@@ -233,6 +235,15 @@ def test_a_tree_takes_its_chunks_and_their_way(n: int, level: str) -> None:
     steps = chunks + 1 if n == 2 else 2 * chunks + 2
     expected = steps * choice.chunk_bytes / 50.0
     assert time == pytest.approx(expected, rel=1e-9 if level == "flow" else 1e-3)
+
+
+@pytest.mark.parametrize(("level", "exact"), [("flow", 1e-6), ("packet", 1e-3)])
+@pytest.mark.parametrize("p", [4, 8])
+def test_nvls_sends_all_data_and_the_part_of_a_head(p: int, level: str, exact: float) -> None:
+    size = 2**22 * p
+    time, choice = ideal_ns("allreduce", p, size, level, places([p]), algo="nvls")
+    assert choice.algorithm == "nvls"
+    assert time == pytest.approx(size * (1 + 1 / p) / 50.0, rel=exact)
 
 
 def test_links_carry_the_bytes_of_nvls() -> None:
@@ -289,13 +300,16 @@ def sends(builder: WorkloadBuilder) -> tuple[np.ndarray, np.ndarray]:
         (1, 4, 2, ["ring ll128", "ring simple", "ring simple"]),
         (2, 8, 2, ["ring ll128", "ring simple", "ring simple"]),
         (4, 16, 2, ["nvls-tree simple", "nvls-tree simple", "ring simple"]),
-        (8, 16, 1, ["nvls-tree simple", "nvls-tree simple", "ring simple"]),
+        (8, 16, 1, ["nvls-tree simple"] * 3),
     ],
 )
 def test_choices_on_ten_machines_of_h100(
     each: int, channels: int, peer: int, chosen: list[str]
 ) -> None:
-    """By hand: 48 GB/s a channel of 1, 2 or 4 adapters; 8 at 45 GB/s fit the 370.8 of NVLink."""
+    """By hand: 48 GB/s a channel of 1, 2 or 4 adapters; 8 at 45 GB/s fit the 370.8 of NVLink.
+
+    NVLS trees: 40 GB/s a head within, 48 between, limited to 45.5, and so to 364 of 8 heads.
+    """
     tuner = Tuner(Shape.of(places([each] * 10), np.arange(10 * each)), Options())
     assert tuner.channels == channels
     assert tuner.choose("sendrecv", 2**30).channels == peer
@@ -312,22 +326,77 @@ def test_estimates_are_those_of_the_formulas() -> None:
     reduce = tuner.time_us("allreduce", "ring", "simple", 10**9)
     assert reduce == pytest.approx(1.4 * (8.4 + 140 * 3.4 + 18 * 14) + 1e6 / (360 * 80 / 158))
     heads = tuner.time_us("allreduce", "nvls-tree", "simple", 10**9)
-    assert heads == pytest.approx(25 + 6 * 20.9 + 1e6 / (8 * 40 * 80 / 158))
+    assert heads == pytest.approx(25 + 6 * 20.9 + 1e6 / (8 * 45.5 * 80 / 158))
     trees = tuner.time_us("allreduce", "tree", "simple", 10**9)
     assert trees == pytest.approx(8.4 + 2 * (7 * 4 + 3 * 14) + 1e6 / (8 * 36 / 2))
     alone = Tuner(Shape.of(places([8]), np.arange(8)), Options())
     switch = alone.time_us("allreduce", "nvls", "simple", 10**9)
     assert switch == pytest.approx(25 + 1e6 / (2 * 8 * 40 * 0.85 * 7 / 8 * 8 / 14))
+    gather = alone.time_us("allgather", "nvls", "simple", 10**9)
+    assert gather == pytest.approx(25 + 1e6 / (8 * 40 * 0.85 * 7 / 8 * 7 / 8))
+    four = Tuner(Shape.of(places([4]), np.arange(4)), Options())
+    switch = four.time_us("allreduce", "nvls", "simple", 10**9)
+    assert switch == pytest.approx(25 + 1e6 / (4 * 60 * 4 / 6))
+    one = Tuner(Shape.of(places([1] * 10), np.arange(10)), Options())
+    trees = one.time_us("allreduce", "tree", "simple", 10**9)
+    assert trees == pytest.approx(8.4 + 2 * 3 * 14 + 1e6 / (0.85 * 48 * 0.92 / 2))
+    send = one.time_us("broadcast", "ring", "simple", 10**9)
+    assert send == pytest.approx(8.4 + 14 + 1e6 / 48)
     amd = Tuner(Shape.of(places([8] * 10), np.arange(80)), Options(cpu="amd"))
     slow = amd.time_us("allgather", "ring", "simple", 10**9)
-    assert slow == pytest.approx(gather + 70 * 2.6)
+    assert slow == pytest.approx(8.4 + 70 * 6 + 9 * 14 + 1e6 / (360 * 80 / 79))
 
 
-def test_thread_blocks_of_channels_limit_point_to_point_messages() -> None:
+def test_channels_and_chunks_are_those_of_the_source() -> None:
+    """connect.cc: four thread blocks a channel above 45 GB/s; paths.cc; enqueue.cc; nvls.cc."""
+    six = Tuner(Shape.of(places([6] * 4), np.arange(24)), Options())
+    assert six.channels == 24  # 6 channels of 48 GB/s
+    pcie = Tuner(
+        Shape.of(places([2] * 4, model=machine_model("cpu-2nic")), np.arange(8)), Options()
+    )
+    assert pcie.choose("sendrecv", 2**20).channels == 2
+    chunks = {
+        (n, size): Tuner(Shape.of(places([8] * n), np.arange(8 * n)), Options(algo=name))
+        .choose("allreduce", size)
+        .chunk_bytes
+        for n, size, name in (
+            (1, 2**34, "nvls"), (1, 2**25, "nvls"), (3, 2**34, "nvls-tree"), (4, 2**34, "nvls-tree")
+        )
+    }  # fmt: skip
+    assert [*chunks.values()] == [131072, 32768, 131072, 65536]
+    trees = Tuner(Shape.of(places([8] * 4), np.arange(32)), Options(algo="tree", proto="ll128"))
+    # 576,000 bytes, halved to have 30.4 chunks a channel down to 131,072, and 7.6 down to 32,768.
+    sizes = [trees.choose("allreduce", size).chunk_bytes for size in (2**31, 2**26, 2**20)]
+    assert sizes == [576000, 72000, 18000]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "protocol", "rate"),
+    [
+        ("ring", "simple", 36.7 * 128 / 120 / 2), ("ring", "ll128", 36.7 * 128 / 120 / 2),
+        ("ring", "ll", 2 * 20.4 / 16), ("tree", "simple", 36 / 2),
+        ("tree", "ll128", 29 * 128 / 120 / 2),
+    ],
+)  # fmt: skip
+def test_thread_blocks_copy_at_the_limits_of_the_tables(
+    algorithm: str, protocol: str, rate: float
+) -> None:
+    tuner = Tuner(
+        Shape.of(places([8] * 10), np.arange(80)), Options(algo=algorithm, proto=protocol)
+    )
+    assert tuner.hops(tuner.choose("allreduce", 2**30))[0].rate == pytest.approx(rate)
+
+
+def test_some_collectives_have_a_shortest_time() -> None:
     tuner = Tuner(Shape.of(places([8] * 10), np.arange(80)), Options())
-    choice = tuner.choose("sendrecv", 14_000_000)
-    times = copy_ns(tuner, choice, 14_000_000)
+    times = tuner.least_ns(tuner.choose("sendrecv", 14_000_000), 14_000_000)
     assert times.tolist() == ([0.0] * 7 + [1e6]) * 10
+    # 72 of 80 peers on 16 channels are 5 turns of 175,000 bytes.
+    times = tuner.least_ns(tuner.choose("alltoall", 14_000_000), 14_000_000)
+    assert times == pytest.approx(np.full(80, 5 * 12_500))
+    size = 2**34
+    times = tuner.least_ns(tuner.choose("allreduce", size), size)
+    assert times == pytest.approx(np.full(80, size * 158 / 80 / 364))
 
 
 def test_what_was_taken_is_said_and_pat_is_not_replaced_in_silence() -> None:
