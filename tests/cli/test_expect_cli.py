@@ -57,7 +57,7 @@ def test_a_log_of_nccl_tests_on_machines_of_a_model(tmp_path, capsys):
     assert frame["expected"].to_list()[:2] == frame["expected"].to_list()[2:]  # in place: the same
     out = capsys.readouterr().out
     assert "all_reduce_perf, gpu-01 to gpu-02, in place: " in out
-    assert out.splitlines()[-1].startswith("Of 2 series within 20%: ")
+    assert out.splitlines()[-1].startswith("Of 2 series, with 20% of tolerance: ")
 
 
 def test_packets_and_a_part_of_the_rows(log, tmp_path, capsys):

@@ -70,7 +70,7 @@ def test_published_tables_are_read():
         (OSU, "Min Latency", "Mean Latency", r":3: unknown columns: Mean"),
         (OSU, r"3\.30        1000", "3.3", r":4: the row has 4 values; expected 5"),
         (OSU, "6414.24", "6414.", r":11: Messages/s is '6414.'; expected a number with two"),
-        (OSU, r"1      +2\.36[\s\S]*", "", r":7: osu_mbw_mr has no row of results"),
+        (OSU, r"1      +2\.36[\s\S]*", "", r":9: osu_mbw_mr has no row of results"),
         (PERFTEST, "RDMA_Write BW", "Atomic BW", r":2: unknown test 'Atomic BW Test'"),
         (PERFTEST, r"MsgRate\[Mpps\]", "Jitter[us]", r":6: unknown columns: Jitter\[us\]"),
         (PERFTEST, r"0\.176487", "", r":8: the row has 4 values; expected 5"),

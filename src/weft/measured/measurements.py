@@ -9,26 +9,14 @@ import polars as pl
 
 from weft.core.columns import Column
 
-#: Operations that are measured, and what each is. Those of the first group have a bandwidth or a
-#: latency between two processes, those of the second are collectives.
-POINT_TO_POINT = {
-    "latency": "half of a round trip of a message",
-    "bandwidth": "messages from one process to another",
-    "bibandwidth": "messages in both directions at once; rates are the sum of both",
-}
-COLLECTIVES = {
-    "allreduce": "reduction whose result all ranks get",
-    "allgather": "data of every rank to all ranks",
-    "alltoall": "data of every rank for every other rank",
-    "barrier": "ranks wait for each other",
-    "bcast": "data of one rank to all ranks",
-    "gather": "data of all ranks to one rank",
-    "reduce": "reduction whose result one rank gets",
-    "reduce-scatter": "reduction of which every rank gets a part",
-    "scatter": "data of one rank for every other rank",
-    "sendrecv": "every rank sends to the next rank and receives from the one before",
-}
-OPERATIONS = POINT_TO_POINT | COLLECTIVES
+#: Operations between two processes: half of a round trip, messages one way, and in both directions
+#: at once, of which rates are the sum.
+POINT_TO_POINT = ("latency", "bandwidth", "bibandwidth")
+#: Those, and collectives; in sendrecv every rank sends to the next one.
+OPERATIONS = (
+    *POINT_TO_POINT, "allreduce", "allgather", "alltoall", "barrier", "bcast", "gather", "reduce",
+    "reduce-scatter", "scatter", "sendrecv",
+)  # fmt: skip
 
 #: Columns of `Measurements.frame`.
 MEASUREMENT_COLUMNS: Mapping[str, Column] = {

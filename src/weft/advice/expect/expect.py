@@ -114,7 +114,7 @@ class Expectation:
             return f"{self.series[0].name}: {self.series[0].text()}"
         count = Counter(each.status for each in self.series)
         said = ", ".join(f"{number} {status}" for status, number in count.most_common())
-        return f"Of {len(self.series)} series within {self.tolerance:.0%}: {said}."
+        return f"Of {len(self.series)} series, with {self.tolerance:.0%} of tolerance: {said}."
 
     def text(self) -> str:
         """Return the verdicts in words, and the notes."""

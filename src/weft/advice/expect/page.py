@@ -14,6 +14,8 @@ from weft.report.comparison_data import EngineVerdict, Page, PageSection, Patter
 
 #: Edges of a picture and of its panels, in pixels.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _UPPER, _LOWER = 1000, 345, 70, 970, 10, 195, 305
+#: Distance of the first and last point from the edges.
+_INSET = 10
 #: Ratios at the lower and upper edge of the lower panel, and those with a line.
 _RATIOS, _LINES = (0.4, 2.5), (0.5, 1.0, 2.0)
 #: Most sizes that are written below a picture.
@@ -27,7 +29,10 @@ _WORDS = Words(
 def expectation_page(result: Expectation) -> Page:
     """Return the data of the page."""
     rate, series = result.fabric.link_rate_gbps, result.series
-    sections = []
+    verdicts = (
+        {"series": each.name, "status": each.status, "verdict": each.text()} for each in series
+    )
+    sections = [PageSection("Verdicts", tuple(verdicts))] if len(series) > 1 else []
     for each in series:
         rows = tuple(
             {
@@ -62,8 +67,8 @@ def _picture(series: SizeSeries, tolerance: float) -> Markup:
     values = [value for at in figures for value in (at.measured, at.expected)]
     low, high = floor(log10(min(values))), ceil(log10(max(values) * 1.001))
     at_x = [log2(max(at.size_bytes, 0.5)) for at in figures]
-    step = (_RIGHT - _LEFT) / max(at_x[-1] - at_x[0], 1.0)
-    xs = [_LEFT + step * (at - at_x[0]) for at in at_x]
+    step = (_RIGHT - _LEFT - 2 * _INSET) / max(at_x[-1] - at_x[0], 1.0)
+    xs = [_LEFT + _INSET + step * (at - at_x[0]) for at in at_x]
 
     def y(value: float) -> float:
         return _TOP + (_UPPER - _TOP) * (high - log10(value)) / (high - low)

@@ -93,7 +93,9 @@ def program_of(
         size = -(-size // ranks) if name == "reduce-scatter" else size
         spec = f"{name}:size={size}" + f",library={library}" * bool(library)
     work = load_workload(spec, ranks, places=Places.of(fabric, placed))
-    return BenchmarkRun(work, placed, lambda result: float(result.makespan_ns))
+    guess = f"logs that do not say their ranks: {each:,} on each of {nodes:,} machines"
+    note = "" if row["ranks"] else guess
+    return BenchmarkRun(work, placed, lambda result: float(result.makespan_ns), note)
 
 
 def _placed(machines: list[NDArray[np.int64]], each: int) -> NDArray[np.int32]:

@@ -84,6 +84,13 @@ class LogReader:
         """Raise an error about a table without its end."""
         self.fail(f"the table that begins in line {self.began} is cut; expected {expected}", line)
 
+    def header(self, pattern: re.Pattern[str], line: str, number: int) -> None:
+        """Begin a table, whose columns are those groups of the pattern that match."""
+        if rest := pattern.sub("", line).split():
+            self.fail(f"unknown columns: {' '.join(rest)}", number)
+        self.columns = [next(filter(None, each.groups())) for each in pattern.finditer(line)]
+        self.began = number
+
     def row(self, values: list[str], line: int) -> dict[str, str]:
         """Return the values of a row by column."""
         if len(values) != len(self.columns):

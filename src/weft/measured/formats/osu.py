@@ -38,8 +38,8 @@ _TESTS = {
 }
 _TITLE = re.compile(r"# OSU MPI(?:-\w+)? (.+?) Test v\d")
 _COLUMN = re.compile(
-    r"(Size)|(?:(Avg|Min|Max) )?Latency ?\(us\)|(?:Bandwidth \()?(MB/s)\)?|(Messages/s)"
-    r"|(Iterations)|(P\d+) Tail Lat(?:ency)? ?\(us\)|(Validation)"
+    r"(Size)|(?:(Avg|Min|Max) )Latency ?\(us\)|(Latency) ?\(us\)|(?:Bandwidth \()?(MB/s)\)?"
+    r"|(Messages/s)|(Iterations)|(P\d+) Tail Lat(?:ency)? ?\(us\)|(Validation)"
 )
 _HEADER = re.compile(r"#\s+(?:Size\b.*(?:\(us\)|MB/s)|(?:Avg )?Latency ?\(us\))")
 _PAIRS = re.compile(r"# \[ pairs: ([1-9]\d{0,3}) \](?: \[ window size: (\d{1,9}) \])?")
@@ -87,11 +87,7 @@ class _Osu(LogReader):
                 self.fail("expected [ pairs: N ] with 1 to 9,999 pairs, and a window size", number)
             self.pairs, self.window = int(pairs[1]), int(pairs[2] or 0) or None
         elif self.began and _HEADER.match(line):
-            if rest := _COLUMN.sub("", line[1:]).split():
-                self.fail(f"unknown columns: {' '.join(rest)}", number)
-            self.columns = [
-                next(filter(None, each.groups()), "Latency") for each in _COLUMN.finditer(line)
-            ]
+            self.header(_COLUMN, line[1:], number)
         elif self.columns and re.match(r"\d+(?:\.|\s|$)", line):
             self._row(self.row(line.split(), number), number)
 

@@ -75,10 +75,7 @@ class _Perftest(LogReader):
             self._row(self.row(line.split(), number), number)
 
     def _begin(self, line: str, number: int) -> None:
-        if rest := _COLUMN.sub("", line).split():
-            self.fail(f"unknown columns: {' '.join(rest)}", number)
-        self.columns = [next(filter(None, each.groups())) for each in _COLUMN.finditer(line)]
-        self.began = number
+        self.header(_COLUMN, line, number)
         if ("average" in self.columns) == bool({"t_typical", "t_avg"} & {*self.columns}):
             self.fail("expected a column BW average, t_typical or t_avg", number)
         if (self.operation in ("", "latency")) == ("average" in self.columns):
