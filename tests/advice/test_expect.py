@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import weft
-from weft.advice.expect.expect import expect
+from weft.advice.expect.expect import expect, judged
 from weft.advice.expect.programs import program_of
 from weft.core.errors import InputError
 from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
@@ -121,7 +121,7 @@ def test_a_slow_start_is_suspected_as_latency_with_its_time(tree):
     given = {size: value + 700.0 for size, value in _given(*tree, "latency").items()}
     series = expect(*tree, _rows("latency", given), **MODEL).series[0]
     assert series.verdict.startswith("slower than expected up to 16 KiB")
-    assert series.suspect == "Suspect latency or overhead: sizes take 0.70 us more than expected."
+    assert series.suspect == "Suspect latency or overhead: sizes take 700 ns more than expected."
 
 
 def test_a_resource_that_larger_sizes_clear_is_not_suspected(tree):
@@ -148,6 +148,17 @@ def test_small_sizes_may_be_slow_and_large_ones_fast(tree):
     slow, fast, _ = series.verdict.split("; ")
     assert slow == "slower than expected up to 16 bytes: ratio 2.00 to 2.00"
     assert fast == "faster than expected from 64 bytes on: ratio 0.50 to 0.50"
+
+
+def test_a_rate_that_takes_a_part_of_the_time_is_not_given_as_a_share(tree):
+    given = {size: 2 * value for size, value in _given(*tree, "bcast").items() if size >= 2**18}
+    series = expect(*tree, _rows("bcast", given), tolerance=0.1, **MODEL).series[0]
+    shares = [at.bound.share for at in series.figures]
+    assert ("of its rate" in series.suspect) == (max(shares) >= 0.8)
+    partly = [at._replace(bound=at.bound._replace(share=0.6)) for at in series.figures]
+    assert judged(partly, 0.1)[2].endswith(
+        "which is only 60% of the time: sizes take 2.00 times as long, by a constant factor."
+    )
 
 
 def test_both_ends_may_be_slow(tree):

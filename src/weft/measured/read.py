@@ -60,10 +60,11 @@ def read_measurements(paths: str | Path | Sequence[str | Path]) -> Measurements:
             seen.add(file.resolve())
             rows = form.function(text, str(file))
             found = True
+            for row in rows:
+                row.benchmark = row.benchmark or form.name
             data["source"] += [str(file)] * len(rows)
             for name in _FIELDS:
                 data[name] += [getattr(row, name) for row in rows]
-            data["benchmark"][-len(rows) :] = [row.benchmark or form.name for row in rows]
         if folder and not found:
             raise InputError("has no log of a benchmark", file=path)
     return Measurements(frame(MEASUREMENT_COLUMNS, data))

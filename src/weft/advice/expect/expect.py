@@ -291,10 +291,10 @@ def _suspect(part: Sequence[Figure], larger: Sequence[Figure], tolerance: float)
         same = (at for at in figures if at.bound.resource == bound.resource)
         return [at for at in same if at.bound.share >= _PURE]
 
-    pure = bounded(part) or part
-    ratios = np.array([at.ratio for at in pure])
+    pure = bounded(part)
+    ratios = np.array([at.ratio for at in pure or part])
     # Of bandwidths, which are too small here, it is below 0.
-    offset = np.array([at.measured - at.expected for at in pure])
+    offset = np.array([at.measured - at.expected for at in pure or part])
     factor = float(np.exp(np.log(ratios).mean()))
     if factor < 1:
         return (
@@ -302,14 +302,15 @@ def _suspect(part: Sequence[Figure], larger: Sequence[Figure], tolerance: float)
             f"is given as {1 / factor:.2f} times what it takes in fact."
         )
     constant, cleared = ratios.max() / ratios.min() <= 1 + tolerance, bool(bounded(larger))
-    by = "by a constant factor" if len(pure) > 1 else "if by a factor, which one size cannot show"
-    if constant and bound.resource in RATES and not cleared:
+    by = "by a constant factor" if len(ratios) > 1 else "if by a factor, which one size cannot show"
+    if constant and pure and bound.resource in RATES and not cleared:
         return f"Suspect {named}: it gives {1 / factor:.0%} of its rate, {by}."
     if np.ptp(offset) <= tolerance * offset.min():
-        least = np.median(offset) / 1e3
-        return f"Suspect latency or overhead: sizes take {least:.2f} us more than expected."
+        more = time_text(float(np.median(offset)))
+        return f"Suspect latency or overhead: sizes take {more} more than expected."
     if constant and not cleared:
-        return f"Suspect {named}: it takes {factor:.2f} times as long, {by}."
+        part_only = "" if pure else f", which is only {bound.share:.0%} of the time"
+        return f"Suspect {named}{part_only}: sizes take {factor:.2f} times as long, {by}."
     why = "larger sizes, which it bounds too, are as expected" if cleared else "the ratio changes"
     return (
         f"It is not the speed of what bounds these sizes ({named}), as {why}: suspect another "
