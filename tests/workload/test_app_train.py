@@ -263,6 +263,11 @@ def test_plans_that_do_not_fit_are_refused(options: dict[str, Any], message: str
         step(8, **options)
 
 
+def test_tensors_are_divided_between_heads() -> None:
+    with pytest.raises(NotApplicable, match="the 8 heads of even cannot be divided by tp=16"):
+        step(16, tp=16)
+
+
 def test_too_many_messages_are_refused_before_they_are_made() -> None:
     with pytest.raises(NotApplicable, match=r"at most 16,777,216 are possible"):
         step(1024, model="llama3-405b", tp=8, pp=64, zero=0, global_batch=2048)

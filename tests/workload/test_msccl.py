@@ -227,9 +227,16 @@ def test_no_damaged_schedule_passes_that_ever_gives_a_wrong_output(
         (('depid="-1" deps="-1"', 'depid="0" deps="1"'), "4: never begins: steps wait for each"),
         (('chan="0"', 'chan="1"'), "nothing is received from gpu 0 to gpu 1 on channel 1"),
         (('type="s" srcbuf="i"', 'type="s" srcbuf="o"'), "4: reads chunk 0 of o of gpu 0, which"),
+        (('<tb id="1"', '<tb id="0"'), "gpu 0 has thread block 0 twice"),
+        (('<gpu id="1"', '<gpu id="0"'), "gpu 0 is there twice"),
         (('<tb id="0"', '<gpu id="0"'), "3: <gpu> at depth 2; expected algo, gpu, tb, step"),
     ],
 )  # fmt: skip
 def test_errors_name_file_and_line(change: tuple[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         load(SCHEDULES["allpairs"].replace(*change, 1), tmp_path)
+
+
+def test_a_schedule_without_steps_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="1: no steps; expected one or more"):
+        load(xml("allreduce", 1, (1, 1, 0), {}, inplace=1), tmp_path)

@@ -121,6 +121,8 @@ def train(
     if rest or dp not in (None, copies):
         given = "" if dp is None else f" and dp={dp}"
         raise NotApplicable(f"{num_ranks} ranks cannot be divided by tp={tp}, pp={pp}{given}")
+    if sizes.heads % tp:
+        raise NotApplicable(f"the {sizes.heads} heads of {model} cannot be divided by tp={tp}")
     batch = 4 * pp * copies * micro_batch if global_batch is None else global_batch
     rounds, rest = divmod(batch, copies * micro_batch)
     if rest:

@@ -140,8 +140,9 @@ class _Schedule:
         elif name == "gpu":
             rank = self._number(given, "id")
             chunks = {each: self._number(given, f"{each}_chunks") for each in "ios"}
-            if self._gpus.setdefault(rank, (self._parser.CurrentLineNumber, chunks))[1] != chunks:
+            if rank in self._gpus:
                 raise self._error(f"gpu {rank} is there twice")
+            self._gpus[rank] = self._parser.CurrentLineNumber, chunks
         elif name == "tb":
             rank, block = next(reversed(self._gpus)), self._number(given, "id")
             if (rank, block) in self._blocks:
@@ -187,6 +188,8 @@ class _Schedule:
         if self.name not in blocks or set(self._gpus) != set(range(n)) or self._root >= n:
             known = f"expected {', '.join(blocks)} of gpu 0 to {n - 1}"
             raise self._error(f"coll {shown(name)} of {len(self._gpus)} GPUs; {known}", self._line)
+        if not self._steps:
+            raise self._error("no steps; expected one or more", self._line)
         self._in, self._out = blocks[self.name]
         most = max(max(chunks["i"], chunks["o"]) for _, chunks in self._gpus.values())
         self.chunks = most // max(self._in, self._out)
