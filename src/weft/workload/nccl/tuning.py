@@ -193,10 +193,13 @@ class Tuner:
     def _search(self) -> tuple[int, int, float]:
         """Return the most channels times rate that adapters and the scale-up network carry."""
         shape, best = self.shape, (1, 0.0)
+        # A ring that leaves by another adapter than it enters (crossNic) spares a hop of NVLink.
+        crosses = shape.nvlink and shape.machines > 1 and shape.rails > 1
+        hops = shape.fewest - bool(crosses and self.options.cross_nic)
         for rate in self._speeds:
             most = MAX_CHANNELS // 2
             if shape.fewest > 1:
-                most = min(most, int(shape.inside_rate / rate + 1e-9))
+                most = min(most, int(shape.inside_rate * shape.fewest / hops / rate + 1e-9))
             if shape.machines > 1:
                 most = min(most, shape.rails * int(shape.adapter_rate / rate + 1e-9))
             if most * rate > best[0] * best[1]:
