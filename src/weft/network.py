@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,6 @@ from weft.core.units import MAX_BYTES
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.parts import renewed
-from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
 from weft.kernels.program.operations import LOCAL
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
@@ -34,20 +34,12 @@ from weft.workload.workload import Kind, Workload
 
 __all__ = ["Completion", "FlowNetwork"]
 
-#: Least number of operations for which there is room; the room for links is larger.
+#: Number of messages for which there is room at first; the room for links is larger.
 _ROOM = 4096
 #: Instants after which Python handles signals.
 _INSTANTS = 2**20
-#: Mark in `Ranks.arrived` of an operation whose completion is known.
+#: Mark in `Ranks.arrived` of a message whose completion is known.
 _KNOWN = -2.0
-#: Arrays with a value for each operation, and with numbers of operations, which are counted from 1
-#: except in `op`.
-_OF_MESSAGE = (
-    "rank", "route", "posted", "ended", "left", "arrived", "pending", "sends", "copy_pair",
-    "pair_of", "left_below", "right_below",
-    "duration", "latency",
-)  # fmt: skip
-_NUMBERS = ("left_below", "right_below", "first_waiting", "last", "op")
 #: Arrays of `Network` with a value for each route.
 _OF_ROUTE = ("route_latency_ns", "route_rate_bytes_per_ns", "route_source", "route_destination")
 
@@ -108,7 +100,6 @@ class FlowNetwork:
             )
         self._fabric, self._routes = fabric, routes
         self._now = 0.0
-        self._sent = 0
         self._done: deque[Completion] = deque()
         #: Messages that the kernel does not know yet: time, source, pair of hosts, and size.
         self._fresh: list[tuple[float, int, int, int]] = []
@@ -123,8 +114,9 @@ class FlowNetwork:
         self._laying = {key: self._options[key] for key in LAYING}
         capacity = lay_routes(fabric, routes, [], [], **self._laying).capacity_bytes_per_ns
         self._laid = Network(capacity, offset, link, weight, *latency, *ones[:2])
-        #: Operations of the kernel: their number, and message, time and size of each [room].
-        self._count = 0
+        #: Messages of the kernel, whose numbers are those of its operations: how many there are,
+        #: and how many of the first ones are known to have arrived.
+        self._count = self._known = 0
         self._parts: list[Any] = [None] * 4
         self._state = self._new_state(_ROOM)
 
@@ -164,8 +156,7 @@ class FlowNetwork:
             pair = self._pair_of[key] = len(self._pair_of)
             self._new_pairs.append(key)
         self._fresh.append((time_ns, source, pair, size_bytes))
-        self._sent += 1
-        return self._sent - 1
+        return self._count + len(self._fresh) - 1
 
     def next_completion(self, until_ns: float = math.inf) -> Completion | None:
         """Advance to the next completion and return it; None if there is none by `until_ns`.
@@ -208,14 +199,15 @@ class FlowNetwork:
             raise_deferred()
             if count.arrived >= most_arrivals:
                 break
-        arrived = self._state.ranks.arrived[: self._count]
+        arrived = self._state.ranks.arrived[self._known : self._count]
         found = np.flatnonzero(arrived >= 0)
         if len(found):
             times = arrived[found]
-            order = np.lexsort((found, times))
-            numbers = self._message[found[order]].tolist()
+            order = np.argsort(times, kind="stable")
+            numbers = (self._known + found[order]).tolist()
             self._done.extend(map(Completion, numbers, times[order].tolist()))
             arrived[found] = _KNOWN
+            self._known += int(np.argmin(np.append(arrived, 0.0) == _KNOWN))
             self._now = max(self._now, self._done[-1].time_ns)
         if until_ns < math.inf and count.arrived < most_arrivals:
             self._now = until_ns
@@ -271,13 +263,12 @@ class FlowNetwork:
         more = len(self._fresh)
         if not more:
             return
-        if self._count + more > len(self._message):
+        if self._count + more > len(self._size):
             self._renew(more)
         new = slice(self._count, self._count + more)
         ranks, offset = self._state.ranks, self._laid.route_offset
         time, source, pair, size = (np.array(each) for each in zip(*self._fresh, strict=True))
         self._release[new], self._size[new], ranks.program.rank[new] = time, size, source
-        self._message[new] = np.arange(self._sent - more, self._sent)
         if self._options["overhead"] != NO_OVERHEAD:
             takes, latency = overhead_of(size, self._options["overhead"])
             ranks.program.duration[new] = takes
@@ -290,30 +281,16 @@ class FlowNetwork:
         kernel.post(self._kernels()[0], new.start, new.stop)
 
     def _renew(self, more: int) -> None:
-        """Make a state with room for further messages and all pairs; move what is under way.
-
-        Operations keep their order, by which the kernel orders events of equal times.
-        """
-        old, count = self._state, self._count
-        live = np.flatnonzero(old.ranks.arrived[:count] != _KNOWN)
-        before = (self._message, self._release, self._size)
-        self._state = new = self._new_state(max(len(self._message), 2 * (len(live) + more)))
-        self._count = len(live)
-        for to, of in zip((self._message, self._release, self._size), before, strict=True):
-            to[: len(live)] = of[live]
-        number = np.zeros(count + 2, dtype=np.int32)  # of operations, counted from 1
-        number[live + 1] = np.arange(1, len(live) + 1)
-        ours, theirs = (_leaves((s.ranks, s.level.pairs, s.level.flows)) for s in (new, old))
-        for (name, to), (_, of) in zip(ours, theirs, strict=True):
-            if name == "item":
-                op = number[np.minimum((of & OPERATION) + 1, count + 1)] - 1
-                moved = np.where(of >> KIND_SHIFT == FREE_NOW, of, of - (of & OPERATION) + op)
-            else:
-                moved = number[of + (name == "op")] - (name == "op") if name in _NUMBERS else of
-            if name in _OF_MESSAGE and len(of):
-                moved = moved[live]
+        """Make a state with room for further messages and all pairs, and copy what there is."""
+        old, room, count = self._state, len(self._size), self._count
+        before = self._release, self._size
+        self._state = new = self._new_state(2 * room + more if count + more > room else room)
+        ours, theirs = (_arrays((s.ranks, s.level.pairs, s.level.flows)) for s in (new, old))
+        for to, of in chain(
+            zip((self._release, self._size), before, strict=True), zip(ours, theirs, strict=True)
+        ):
             if to.flags.writeable:
-                to[: len(moved)] = moved
+                to[: len(of)] = of
         for to, of in (
             (new.ranks.count, old.ranks.count),
             (new.ranks.heap.size, old.ranks.heap.size),
@@ -325,8 +302,7 @@ class FlowNetwork:
 
     def _new_state(self, room: int) -> FlowState:
         """Return a state at time 0 with room for messages, which are puts of the hosts."""
-        self._message, self._size = np.zeros((2, room), dtype=np.int64)
-        self._release = np.zeros(room)
+        self._release, self._size = np.zeros(room), np.zeros(room, dtype=np.int64)
         none, zero = np.zeros(0, dtype=np.int32), np.zeros(room, dtype=np.int32)
         workload = Workload(
             name="network", op_offset=np.repeat([0, room], [self._fabric.num_hosts, 1]),
@@ -353,10 +329,10 @@ def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     return np.concatenate([array, np.ones(size - len(array), dtype=array.dtype)])
 
 
-def _leaves(state: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of named tuples, by name."""
-    for name, part in zip(getattr(state, "_fields", state), state, strict=True):
+def _arrays(state: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of named tuples, in order."""
+    for part in state:
         if isinstance(part, tuple):
-            yield from _leaves(part)
+            yield from _arrays(part)
         elif isinstance(part, np.ndarray):
-            yield name, part
+            yield part

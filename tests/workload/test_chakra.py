@@ -186,9 +186,10 @@ def test_amounts_become_times_on_request(tmp_path: Path) -> None:
     plain = read_workload(folder)
     assert plain.duration_ns.tolist() == [0, 1000, 0, 3000]
     assert [text[:2] for text in plain.notes] == ["1 "] * 3
-    timed = read_workload(folder, "chakra:flops_per_s=2e9,memory_gbps=8")
-    assert timed.duration_ns.tolist() == [2000, 1000, 500, 3000]
+    timed = read_workload(folder, "chakra:flops_per_s=2e9")
+    assert timed.duration_ns.tolist() == [2000, 1000, 0, 3000]
     assert timed.notes == (
+        "1 memory nodes without duration take no time",
         "1 control dependencies on nodes that the trace lacks are left out",
     )  # fmt: skip
 

@@ -9,9 +9,11 @@ are the bytes that each rank contributes, groups have names of numbers.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import json
+import math
 import re
 import struct
 import tarfile
@@ -63,8 +65,8 @@ _NCCL: dict[str, Collective] = {
 _ATTRIBUTES = {
     name.encode(): name
     for name in (
-        "is_cpu_op", "runtime", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src",
-        "comm_dst", "comm_tag", "pg_name", "stream", "schema",
+        "is_cpu_op", "runtime", "num_ops", "comm_type", "comm_size", "comm_src", "comm_dst",
+        "comm_tag", "pg_name", "stream", "schema",
     )
 }  # fmt: skip
 #: Fields that matter: of metadata, of nodes (id, type, dependencies, duration, inputs, attributes),
@@ -79,11 +81,9 @@ _MOST_PROCESSORS = 256
 _MAX_NS = 1e24
 _NOTES = {
     "num_ops": "{:,} computations without duration take no time; flops_per_s gives them one",
-    "tensor_size": "{:,} memory nodes without duration take no time; memory_gbps gives them one",
+    "memory": "{:,} memory nodes without duration take no time",
     "control": "{:,} control dependencies on nodes that the trace lacks are left out",
 }
-
-Cache = dict[bytes, tuple[str, Any]]
 
 
 def _sniff(data: str | bytes, path: Path) -> bool:
@@ -129,7 +129,6 @@ def read(
     groups_file: str | None = None,
     algorithms: tuple[str, ...] = (),
     flops_per_s: float | None = None,
-    memory_gbps: float | None = None,
     node: str | None = None,
 ) -> Workload:
     """Read Chakra execution traces (schema 0.0.4 and later): a folder, a tar archive, or one rank.
@@ -150,8 +149,6 @@ def read(
         Algorithms of collectives by registered name, such as ``allreduce-ring``.
     flops_per_s
         Rate of computations that have a number of operations, but no duration.
-    memory_gbps
-        Rate of memory nodes that have a size, but no duration.
     node
         Model of the machines, by name or file, for collectives of NCCL: their algorithms, protocols
         and channels for ranks on the processors of such machines in order. Gather, scatter and
@@ -164,10 +161,9 @@ def read(
         lacks an attribute, a group is unknown, the collectives of its ranks disagree, a message has
         no match, or nodes wait for each other; the error names file and node.
     """
-    for name, rate in (("flops_per_s", flops_per_s), ("memory_gbps", memory_gbps)):
-        if rate is not None and not 0 < rate < float("inf"):
-            raise InputError(f"{name} is {rate}; expected a positive number")
-    lowering = _Lowering(file, _traces(text, file), flops_per_s or 0.0, memory_gbps or 0.0)
+    if flops_per_s is not None and not 0 < flops_per_s < math.inf:
+        raise InputError(f"flops_per_s is {flops_per_s}; expected a positive number")
+    lowering = _Lowering(file, _traces(text, file), flops_per_s)
     if node is not None:
         model, ranks = machine_model(node), np.arange(len(lowering.traces))
         lowering.places = Places(*np.divmod(ranks, model.processors), model)
@@ -182,14 +178,13 @@ def _traces(text: str | bytes, file: str) -> list[list[_Node]]:
     """Return the nodes of all ranks, by id."""
     found: dict[int, list[_Node]] = {}
     names: dict[int, str] = {}
-    cache: Cache = {}
     try:
         for name, stream in _streams(text, file):
             match = _NAME.fullmatch(name)
             rank = int(match[1]) if match else 0
             if rank in found:
                 raise InputError(f"rank {rank} is in {names[rank]} already", file=name)
-            names[rank], found[rank] = name, _nodes(stream, name, cache)
+            names[rank], found[rank] = name, _nodes(stream, name)
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise InputError(f"is not a readable archive: {error}", file=file) from None
     if not found:
@@ -230,16 +225,16 @@ def _unpacked(stream: io.BufferedReader) -> BinaryIO:
     return io.BufferedReader(gzip.GzipFile(fileobj=stream))
 
 
-def _nodes(stream: BinaryIO, file: str, cache: Cache) -> list[_Node]:
+def _nodes(stream: BinaryIO, file: str) -> list[_Node]:
     nodes: dict[int, _Node] = {}
     last = "the metadata"
     try:
         trace = messages(stream)
         if (head := next(trace, None)) is None:
             raise InputError("is empty", file=file)
-        _check_version(head, file, cache)
+        _check_version(head, file)
         for message in trace:
-            node = _node(message, file, cache)
+            node = _node(message, file)
             if node.type not in TYPES:
                 raise node.error(f"the type {node.type} is unknown; expected 0 to {TYPES[-1]}")
             if node.id in nodes:
@@ -252,13 +247,13 @@ def _nodes(stream: BinaryIO, file: str, cache: Cache) -> list[_Node]:
     return [nodes[number] for number in sorted(nodes)]
 
 
-def _check_version(message: bytes, file: str, cache: Cache) -> None:
+def _check_version(message: bytes, file: str) -> None:
     """Refuse a first message that is a node, or that states an older version."""
     version = ""
     for number, value in fields(message, _METADATA):
         if number == 1:
             version = value.decode("utf-8")
-        elif (attribute := _attribute(value, cache))[0] == "schema":
+        elif (attribute := _attribute(value))[0] == "schema":
             version = str(attribute[1])
     match = re.search(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})$", version, re.ASCII)
     if match and tuple(map(int, match.groups())) < (0, 0, 4):
@@ -267,14 +262,14 @@ def _check_version(message: bytes, file: str, cache: Cache) -> None:
         )
 
 
-def _node(message: bytes, file: str, cache: Cache) -> _Node:
+def _node(message: bytes, file: str) -> _Node:
     node = _Node(file)
     for number, value in fields(message, _NODE):
         if number == 10:
             # Most attributes do not matter, and their names come first.
             if len(value) > 1 and value[0] == 10 and value[2 : 2 + value[1]] not in _ATTRIBUTES:
                 continue
-            name, found = cache.get(value) or _attribute(value, cache)
+            name, found = _attribute(value)
             node.attributes[name] = found
         elif number == 1:
             node.id = value
@@ -291,7 +286,8 @@ def _node(message: bytes, file: str, cache: Cache) -> _Node:
     return node
 
 
-def _attribute(data: bytes, cache: Cache) -> tuple[str, Any]:
+@functools.lru_cache(100_000)
+def _attribute(data: bytes) -> tuple[str, Any]:
     """Return name and value of an attribute; the name is empty if it does not matter."""
     name, found = "", None
     for number, value in fields(data, _ATTRIBUTE):
@@ -305,8 +301,6 @@ def _attribute(data: bytes, cache: Cache) -> tuple[str, Any]:
             found = (value >> 1) ^ -(value & 1)
         else:
             found = value.decode("utf-8") if number == 29 and isinstance(value, bytes) else value
-    if len(data) < 100 and len(cache) < 100_000:
-        cache[data] = name, found
     return name, found
 
 
@@ -316,12 +310,11 @@ def _attribute(data: bytes, cache: Cache) -> tuple[str, Any]:
 class _Lowering:
     """Operations of the nodes of all ranks."""
 
-    def __init__(self, file: str, traces: list[list[_Node]], flops_per_s: float, gbps: float):
+    def __init__(self, file: str, traces: list[list[_Node]], flops_per_s: float | None):
         self._file, self.traces = file, traces
         #: Places of the ranks, if collectives are those of NCCL.
         self.places: Places | None = None
-        #: Operations and bytes in a ns.
-        self._rates = {"num_ops": flops_per_s / 1e9, "tensor_size": gbps / 8}
+        self._flops_per_s = flops_per_s
         self._groups: dict[str, list[int]] = {}
         self._builder = WorkloadBuilder(len(traces), name=Path(file).name.partition(".")[0])
         self._noted = dict.fromkeys(_NOTES, 0)
@@ -400,12 +393,12 @@ class _Lowering:
             return kind, peer, size, node.number("comm_tag", 0, 2**31 - 1), 0.0, 0
         if node.type in (0, METADATA, COLLECTIVE):
             return Kind.CALC, -1, 0, 0, 0.0, 0
-        amount = "tensor_size" if node.type in MEMORY else "num_ops"
         duration = 1e3 * (node.duration_us or node.number("runtime", 0))
-        if not duration and (count := node.number(amount, 0, 2**64)):
-            rate = self._rates[amount]
-            self._noted[amount] += not rate
-            duration = count / rate if rate else 0.0
+        if not duration and node.type in MEMORY:
+            self._noted["memory"] += 1
+        elif not duration and (count := node.number("num_ops", 0, 2**64)):
+            self._noted["num_ops"] += self._flops_per_s is None
+            duration = 1e9 * count / (self._flops_per_s or math.inf)
             if duration > _MAX_NS:
                 raise node.error(f"takes {duration:g} ns; expected at most {_MAX_NS:g}")
         place = ("host", 0) if node.attributes.get("is_cpu_op") else ("stream", 0)
