@@ -77,13 +77,12 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
     for item in (*FabricOptions.items.values(), *(settings.items.values() if settings else ())):
         if item.flag in names and type_of(item) in EXPECTED:
             numbers[item.flag] = type_of(item)
-    needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
-    if words[0] in ("simulate", "keys"):
-        needed = ("--workload", "barrier")
-    if words[0] == "replay":
-        needed = ("log",)
-    if words[0] == "place-io":
-        needed = ("--io-nodes", "2")
+    needed = {
+        "export": ("--engine", "x", "--out", "x"), "rehearse": ("--engine", "minhop"),
+        "simulate": ("--workload", "barrier"), "keys": ("--workload", "barrier"),
+        "replay": ("log",), "place-io": ("--io-nodes", "2"), "expect": ("--fabric", "nothing"),
+        "watch": ("nothing", "nothing"), "what-if": ("--drain", "nothing"),
+    }.get(words[-1], ())  # fmt: skip
     fabric = {"topologies": (), "check": ("nothing", "nothing")}.get(words[0], ("nothing",))
     for name, kind in numbers.items():
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if kind != "number" else ())):

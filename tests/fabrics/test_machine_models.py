@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.machine_fabrics import rail_fabric
 import weft
 from weft.cli import main
 from weft.core.errors import InputError
+from weft.fabrics.arrays import OUTSIDE
 from weft.fabrics.judged import Judged
 from weft.fabrics.machine_cabling import with_model
 from weft.fabrics.machine_model import machine_model
@@ -112,6 +114,32 @@ def test_judged_processors_keep_their_paths(engine: str) -> None:
         assert loads[0] == loads[1]
 
 
+def test_lengths_of_cables_leave_what_machines_add() -> None:
+    fabric = weft.fabric(TREE, node="dgx-h100")
+    short, long = (fabric.with_lengths(np.full(fabric.num_cables, m)) for m in (2.0, 12.0))
+    assert long.cable_latency_ns - short.cable_latency_ns == pytest.approx(50.0)
+    again = fabric.with_lengths(np.full(fabric.num_cables, np.nan))
+    assert again.cable_latency_ns == pytest.approx(fabric.cable_latency_ns)
+
+
+def test_sockets_of_a_real_cluster_share_its_adapters(shared: Path) -> None:
+    cluster = shared / "fabrics" / "psmn-x5.ibnetdiscover"
+    with pytest.raises(InputError, match=r"give a file of a model with adapter_gbps = 32$"):
+        weft.fabric(cluster, node="cpu-1nic")
+    model = replace(machine_model("cpu-1nic"), adapter_gbps=32.0)
+    subnet, fabric = weft.fabric(cluster), weft.fabric(cluster, node=model)
+    assert fabric.num_hosts == 2 * subnet.num_hosts == 178
+    assert fabric.subnet.digest == subnet.digest
+    for engine in ("minhop", "updn"):
+        ours, theirs = (weft.route(each, engine) for each in (fabric, subnet))
+        assert weft.validate(fabric, ours).ok
+        pair = weft.link_loads(fabric, ours, [0, 1], [20, 21])
+        outside = fabric.adapter[fabric.link_to] == OUTSIDE
+        outside &= fabric.adapter[fabric.link_from] == OUTSIDE
+        alone = weft.link_loads(subnet, theirs, [0], [10])
+        assert pair[outside].sum() == 2 * (alone.sum() - 2)
+
+
 def test_fabrics_without_machines_have_the_flows_they_had() -> None:
     flows = host_flows(weft.fabric("xgft:2;2,2;1,2"), [0, 1], [1, 3])
     assert (flows.sources.tolist(), flows.destinations.tolist()) == ([0, 1], [1, 3])
@@ -133,7 +161,7 @@ def test_the_command_counts_machines_and_switches_of_the_subnet(capsys, tmp_path
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        (TREE, {"node": "dgx-a100"}, r"dgx-a100 have 200 Gb/s, but .* have 4xNDR, 400 Gb/s"),
+        (TREE, {"node": "dgx-a100"}, r"200 Gb/s, but .* 4xNDR, 400 Gb/s; give the spec rate=HDR$"),
         (TREE, {"node": "dgx-h10"}, r"'dgx-h10' \(did you mean 'dgx-h100'\?\)"),
         (TREE, {"node": "dgx-h100", "cabling": "leaf"}, r"8 at each of 1 .* leaf0 have 4 hosts"),
         (TREE, {"cabling": "leaf"}, r"cabling is given without a model"),
@@ -152,7 +180,17 @@ def test_what_does_not_fit_is_one_error(spec: str, options: dict, message: str) 
     [
         ("processors = 2\n", "", r"pair.toml: processors: is missing"),
         ("adapters = 1", "adapters = 0", r"pair.toml:4: adapters: "),
-        ("kind", "color", r"pair.toml:2: color: "),
+        ("adapters", "adapter", r"pair.toml:4: adapter: is unknown \(did you mean 'adapters'\?\)"),
+        (
+            "processors = 2",
+            "processors = true",
+            r"pair.toml:3: processors: expected a whole number",
+        ),
+        ("= 2", "= 1025", r"pair.toml:3: processors: expected 1024 or less"),
+        ("= 400", "= nan", r"pair.toml:5: adapter_gbps: expected a finite number"),
+        ("= 400", "= -1", r"pair.toml:5: adapter_gbps: expected 0 or more"),
+        ("adapters = 1", "adapters = 3", r"pair.toml:4: 3 adapters for 2 processors"),
+        ("= 1", "= 1\nnear = [0, -1]", r"pair.toml:5: near lists 2 adapters, \[-1, 0\]"),
         ("adapters = 1", "adapters = 1\nnear = [0, 1]", r"pair.toml:5: near lists 2 adapters"),
         ("adapters = 1", "adapters = 1\nrails = 2", r"pair.toml:5: 1 adapters .* 2 rails"),
         ("pcie_gbps = 252\n", "", r"pair.toml: adapter 0 has a PCIe switch, but pcie_gbps is 0"),

@@ -41,6 +41,7 @@ from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.fabrics.faults import Faults
 from weft.measured.measurements import MEASUREMENT_COLUMNS, Measurements
 from weft.measured.read import read_measurements
 from weft.routing import route
@@ -120,6 +121,8 @@ def expect_command(
         raise InputError(f"--ranks-per-machine: expected at least 1, not {ranks_per_machine}")
     if library:
         libraries[library]  # an unknown one is refused
+    given = model.converted(RunSettings)
+    options.build(Faults)  # wrong values are refused before logs are read
     measured = _selected(read_measurements(logs), only)
     pairs = measured.frame.filter(pl.col("from_machine") != "")
     pairwise = pairs.n_unique(_PAIR) > _FEW
@@ -137,7 +140,6 @@ def expect_command(
         else:
             loaded = options.load(fabric)
             routes = route(loaded, engine or "minhop")
-        given = model.converted(RunSettings)
         if fit is not None:
             return _fit(loaded, routes, measured.frame, given, fit)
         if pairwise:

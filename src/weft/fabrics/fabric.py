@@ -432,6 +432,8 @@ class Fabric(FabricArrays):
     def with_lengths(self, length_m: NDArray[np.float64]) -> Fabric:
         """Return the fabric with these cable lengths and the latencies derived from them.
 
+        What the inside of machines adds to the latency of a cable stays.
+
         Parameters
         ----------
         length_m
@@ -440,6 +442,8 @@ class Fabric(FabricArrays):
         parts = Parts.of(self)
         parts.length_m = np.asarray(length_m, dtype=np.float64).copy()
         parts.latency_ns = cable_latency_ns(parts.length_m)
+        if self.machine_model is not None:
+            parts.latency_ns += self.cable_latency_ns - cable_latency_ns(self.cable_length_m)
         return Fabric.of(parts)
 
     def renamed(self, names: Mapping[int, str]) -> Fabric:

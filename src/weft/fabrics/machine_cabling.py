@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import one_of
 from weft.core.errors import InputError
+from weft.core.units import LANE_RATE_GBPS
 from weft.core.words import few
 from weft.fabrics.builder import rate_text
 from weft.fabrics.fabric import Fabric
@@ -68,9 +69,16 @@ def _check_rate(fabric: Fabric, model: MachineModel) -> None:
     )
     for (rate, code), _ in Counter(pairs).most_common(1):
         if abs(rate - model.adapter_gbps) > 0.02 * rate:
+            names = {4 * lane: name for name, lane in LANE_RATE_GBPS.items()}
+            wanted = names.get(model.adapter_gbps, f"{model.adapter_gbps:g}")
+            spec, file = (
+                f"the spec rate={wanted}",
+                f"a file of a model with adapter_gbps = {rate:g}",
+            )
             raise InputError(
                 f"adapters of {model.name} have {model.adapter_gbps:g} Gb/s, but the cables of "
-                f"hosts of {fabric.name} have {rate_text(rate, code)}, {rate:g} Gb/s"
+                f"hosts of {fabric.name} have {rate_text(rate, code)}, {rate:g} Gb/s; give "
+                f"{spec if fabric.family else file}"
             )
 
 

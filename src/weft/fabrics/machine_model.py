@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,14 +12,14 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from weft.core.errors import InputError
 from weft.core.files import is_source, parse_toml, read_text
-from weft.core.registry import Registry, in_words
+from weft.core.registry import Registry, did_you_mean, in_words
 from weft.core.toml_lines import line_of
 
 node_model = Registry("file or model of machines", "weft.fabrics.models", "weft.node_models")
 
-Count = Annotated[int, Field(ge=1, le=1024)]
-Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-Latency = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1024, strict=True)]
+Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, strict=True)]
+Latency = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,24 @@ class MachineModel:
     kind: Literal["gpu", "cpu"]
     processors: Count
     adapters: Count
-    adapter_gbps: Annotated[float, Field(gt=0, le=1e6)]
-    near: tuple[int, ...] = ()
-    rails: Annotated[int, Field(ge=0)] = 0
+    adapter_gbps: Annotated[Rate, Field(gt=0)]
+    near: tuple[Annotated[int, Field(strict=True)], ...] = ()
+    rails: Annotated[int, Field(ge=0, strict=True)] = 0
     scale_up_gbps: Rate = 0.0
     scale_up_latency_ns: Latency = 0.0
-    reduces: bool = False
+    reduces: Annotated[bool, Field(strict=True)] = False
     pcie_gbps: Rate = 0.0
     pcie_latency_ns: Latency = 0.0
     between_gbps: Rate = 0.0
     between_latency_ns: Latency = 0.0
 
     def __post_init__(self) -> None:
+        if self.adapters > self.processors:
+            raise InputError(
+                f"{self.adapters} adapters for {self.processors} processors; expected at most one "
+                "for each, near it",
+                key="adapters",
+            )
         if not self.near:
             spread = (p * self.adapters // self.processors for p in range(self.processors))
             object.__setattr__(self, "near", tuple(spread))
@@ -104,7 +110,8 @@ class MachineModel:
             )
         if self.shared_adapters and not self.pcie_gbps:
             raise InputError(
-                f"adapter {self.shared_adapters[0]} has a PCIe switch, but pcie_gbps is 0"
+                f"adapter {self.shared_adapters[0]} has a PCIe switch, but pcie_gbps is 0",
+                key="pcie_gbps",
             )
         if not (self.scale_up_gbps or self.between_gbps or self.adapters == 1):
             raise InputError(
@@ -143,12 +150,13 @@ def read_model(text: str, name: str, path: str | Path) -> MachineModel:
     try:
         return _adapter().validate_python(given)
     except ValidationError as error:
-        errors = error.errors()
-        first = next(
-            (each for each in errors if each["type"] == "unexpected_keyword_argument"), errors[0]
-        )
+        unknown = "unexpected_keyword_argument"
+        first = min(error.errors(), key=lambda each: each["type"] != unknown)
+        key, why = ".".join(map(str, first["loc"])), in_words(first)
+        if first["type"] == unknown:
+            why = "is unknown" + did_you_mean(key, (each.name for each in fields(MachineModel)))
         raise InputError(
-            f"{'.'.join(map(str, first['loc']))}: {in_words(first)}",
+            f"{key}: {why}",
             file=path,
             line=line_of(text, first["loc"]),
         ) from None
