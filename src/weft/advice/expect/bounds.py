@@ -90,6 +90,8 @@ class Bounds:
         most = (1 - _EQUAL) * max(alone.values())
         bound = next(each for each, time_ns in alone.items() if time_ns >= most)
         which = self._named(bound, use) if bound in busiest else ""
+        if bound == "steps":
+            which = "of the algorithm, such as reductions in a machine"
         if bound == "latency" and (routes := result.route[messages]).max() >= 0:
             typical = result.network.route_latency_ns[routes[routes >= 0]].mean()
             count = round(alone[bound] / float(typical))
