@@ -273,6 +273,17 @@ def test_lowering_keeps_bytes_and_makes_thread_blocks_take_turns() -> None:
     assert set(work.cpu[(work.rank == 0) & (work.duration_ns > 10)]) == {3}
 
 
+@pytest.mark.parametrize("slices", [1, 2, 3, 7])
+def test_lowering_keeps_odd_bytes(slices: int) -> None:
+    messages = MessageGraph((Hop(), Hop()))
+    messages.add(0, 1, 1001, network=True, slices=slices)
+    builder = WorkloadBuilder(2)
+    with builder.reserved_tag(0) as tag:
+        messages.lower(builder, np.arange(2)[None], 0.0, tag, np.zeros(2))
+    work = builder.build()
+    assert work.size_bytes[work.messages].sum() == 1001
+
+
 def test_groups_are_lowered_together_and_apart() -> None:
     at = places([8, 8])
     rails = np.arange(16).reshape(2, 8).T
@@ -354,6 +365,12 @@ def test_channels_and_chunks_are_those_of_the_source() -> None:
     """connect.cc: four thread blocks a channel above 45 GB/s; paths.cc; enqueue.cc; nvls.cc."""
     six = Tuner(Shape.of(places([6] * 4), np.arange(24)), Options())
     assert six.channels == 24  # 6 channels of 48 GB/s
+    for name, each, channels in (("dgx-b200", 8, 16), ("dgx-a100", 4, 8), ("cpu-2nic", 2, 4)):
+        at = places([each] * 4, model=machine_model(name))
+        assert Tuner(Shape.of(at, np.arange(4 * each)), Options()).channels == channels
+    slow = Shape(np.arange(4), np.zeros(4, int), np.zeros(4, int), 12.5, 0.0, False, False)
+    few = Tuner(slow, Options(proto="simple"))  # 12 GB/s: 256 threads of a block
+    assert few.choose("allgather", 2 * 256 * 64).channels == 2
     pcie = Tuner(
         Shape.of(places([2] * 4, model=machine_model("cpu-2nic")), np.arange(8)), Options()
     )

@@ -191,12 +191,17 @@ class Tuner:
         return max(self.options.min_channels, min(channels, self.options.max_channels))
 
     def _search(self) -> tuple[int, int, float]:
-        """Return the most channels times rate that adapters and the scale-up network carry."""
+        """Return the most channels times rate that adapters and the scale-up network carry.
+
+        NCCL tries no rates below half of one with which it has found channels.
+        """
         shape, best = self.shape, (1, 0.0)
         # A ring that leaves by another adapter than it enters (crossNic) spares a hop of NVLink.
         crosses = shape.nvlink and shape.machines > 1 and shape.rails > 1
         hops = shape.fewest - bool(crosses and self.options.cross_nic)
         for rate in self._speeds:
+            if rate <= 0.49 * best[1]:
+                break
             most = MAX_CHANNELS // 2
             if shape.fewest > 1:
                 most = min(most, int(shape.inside_rate * shape.fewest / hops / rate + 1e-9))
