@@ -37,12 +37,13 @@ def test_planted_faults_come_first_in_95_of_100_cases():
     assert sum(_found(number, healthy=True) for number in range(300, 500)) >= 190
 
 
-def _runs(fabric, speed, *, operation="bandwidth", name=lambda host: host):
-    """Return a figure for each pair of machines; `speed` of two names in units of 100 Gb/s."""
+def _runs(fabric, speed, *, operation="bandwidth", name=lambda host: host, sigma=0.02):
+    """Return a figure for each pair of machines: `speed` of two names times 100 Gb/s or 10 us."""
     names = list(fabric.machines)
     pairs = [(a, b) for at, a in enumerate(names) for b in names[:at]]
     random = np.random.default_rng(1)
-    noise = np.exp(random.normal(0, 0.02, len(pairs)))
+    value = [speed(*pair) for pair in pairs] * np.exp(random.normal(0, sigma, len(pairs)))
+    none = np.full(len(pairs), np.nan)
     return pl.DataFrame(
         {
             "source": "pairs.csv",
@@ -51,11 +52,10 @@ def _runs(fabric, speed, *, operation="bandwidth", name=lambda host: host):
             "to_machine": [name(b) for _, b in pairs],
             "operation": operation,
             "size_bytes": 2**20,
-            "gbps": [100.0 * speed(*pair) for pair in pairs] * noise,
-            "time_ns": None,
+            "gbps": none if operation == "latency" else 100.0 * value,
+            "time_ns": 10_000.0 * value if operation == "latency" else none,
             "round": "",
-        },
-        schema_overrides={"time_ns": pl.Float64},
+        }
     )
 
 
@@ -82,6 +82,38 @@ def test_several_slow_machines_are_all_found():
     found = {each.names[0].removeprefix("machine "): each.value for each in result.suspects}
     assert found.keys() == slow.keys()
     assert all(abs(found[name] - slow[name]) < 0.02 for name in slow)
+
+
+def test_a_latency_that_a_machine_adds_has_an_interval():
+    result = _on_clos(lambda a, b: 1.5 if "h1.2" in (a, b) else 1.0, operation="latency")
+    (suspect,) = result.suspects
+    assert suspect.names[0] == "machine h1.2"
+    assert suspect.figures == 15
+    # Half of the figures' 10 us: each is expected to be 5 us with it, and weighed by that.
+    assert suspect.low < 5000 < suspect.high < suspect.low + 300
+
+
+def test_losses_that_are_not_worth_a_name_have_none():
+    """Without noise, any loss is certain."""
+    for loss, names in ((0.02, 0), (0.05, 1)):
+        result = _on_clos(lambda a, b, s=1 - loss: s if "h1.2" in (a, b) else 1.0, sigma=1e-4)
+        assert len(result.suspects) == names
+
+
+def test_inside_machines_processors_and_machines_are_told_apart():
+    fabric = weft.fabric("xgft:2;4,4;1,4,rate=NDR", node="dgx-h100")
+    routes = weft.route(fabric, "minhop")
+    whole = pairwise(fabric, routes, _runs(fabric, lambda a, b: 0.6 if "m2" in (a, b) else 1.0))
+    assert whole.suspects[0].names[0] == "machine m2"
+    tables = [
+        _runs(
+            fabric, lambda a, b, gpu=gpu: 0.6 if gpu == 3 and "m1" in (a, b) else 1.0,
+            name=lambda machine, gpu=gpu: f"{machine} gpu{gpu}",
+        )
+        for gpu in range(8)
+    ]  # fmt: skip
+    (alone,) = pairwise(fabric, routes, pl.concat(tables)).suspects
+    assert alone.names[0] == "processor m1 gpu3"
 
 
 def test_one_wrong_figure_accuses_no_part_of_many_figures():

@@ -17,7 +17,7 @@ from tests.reference import penalty
 from tests.reference.maxmin import max_min_rates
 from weft.fabrics import Fabric
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.sim.common.host_parameters import HostParameters
+from weft.sim.common.host_parameters import HostParameters, Overhead
 from weft.workload import Kind, Workload
 
 
@@ -112,9 +112,9 @@ class PlainFlow:
         local_latency_ns: float,
     ):
         self.work, self.sharing, self.hosts = workload, sharing, hosts
-        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
-        if overhead_ns is not None:
-            self.parts = ((0, overhead_ns, 0.0, 0.0),)
+        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.overhead
+        if overhead_ns is not None or not self.parts:
+            self.parts = (Overhead(ns=overhead_ns or 0.0),)
         self.rendezvous = rendezvous
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
@@ -307,7 +307,7 @@ class PlainFlow:
             self.copied[self._pair(op)] = done
             self.at(done, lambda: self.has_left(op, what))
             return
-        later = self._part(op)[3] if what == "data" else 0.0
+        later = self._part(op).latency_ns if what == "data" else 0.0
         if later:
             self.at(self.now + later, lambda: self.joining.append((op, what)))
         else:
@@ -392,7 +392,7 @@ class PlainFlow:
             return
         if what == "answer":
             send = int(self.work.match[op])
-            later = self._part(send)[3]
+            later = self._part(send).latency_ns
             if later:
                 self.at(self.now + later, lambda: self.released.append((send, "data")))
             else:
@@ -414,11 +414,11 @@ class PlainFlow:
 
     def overhead(self, send: int) -> float:
         """Return the processor's time for a message, by its size."""
-        _, ns, per_byte, _ = self._part(send)
-        return ns + per_byte * int(self.work.size_bytes[send])
+        part = self._part(send)
+        return part.ns + part.ns_per_byte * int(self.work.size_bytes[send])
 
-    def _part(self, send: int) -> tuple[int, float, float, float]:
-        return max(part for part in self.parts if part[0] <= self.work.size_bytes[send])
+    def _part(self, send: int) -> Overhead:
+        return [part for part in self.parts if part.from_bytes <= self.work.size_bytes[send]][-1]
 
     def _occupied(
         self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]

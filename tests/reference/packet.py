@@ -16,7 +16,7 @@ from tests.reference.packet_layout import Message, lay, ps
 from tests.reference.packet_state import EVENTS, REPORTS
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.common.host_parameters import HostParameters
+from weft.sim.common.host_parameters import HostParameters, Overhead
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Kind, Workload
 
@@ -57,13 +57,13 @@ class PlainPackets:
         flit_bytes: int = 64,
     ):
         self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
-        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.parts
+        self.eager, self.handshake, self.parts = eager_bytes, handshake, host_parameters.overhead
         if not self.parts or overhead_ns:
-            self.parts = ((0, overhead_ns, 0.0, 0.0),)
+            self.parts = (Overhead(ns=overhead_ns or 0.0),)
         self.rendezvous = rendezvous
         self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
         self.copied: dict[tuple[int, int], int] = defaultdict(int)
-        self.adapter = ps(hardware.adapter_latency_ns)
+        self.adapter = ps(hardware.adapter_latency_ns or 0.0)
         self.qps = qps
         self.now = 0
         self.ready: deque[int] = deque()
@@ -213,11 +213,11 @@ class PlainPackets:
     def _overhead(self, op: int) -> int:
         """Return the processor's time for a message, by its size [21]."""
         send = int(self.work.match[op]) if self.work.kind[op] == Kind.RECV else op
-        _, ns, per_byte, _ = self._part(send)
-        return ps(ns + per_byte * int(self.work.size_bytes[send]))
+        part = self._part(send)
+        return ps(part.ns + part.ns_per_byte * int(self.work.size_bytes[send]))
 
-    def _part(self, send: int) -> tuple[int, float, float, float]:
-        return max(part for part in self.parts if part[0] <= self.work.size_bytes[send])
+    def _part(self, send: int) -> Overhead:
+        return [part for part in self.parts if part.from_bytes <= self.work.size_bytes[send]][-1]
 
     def _must_wait(self, op: int) -> bool:
         """Queue an operation if its processor is busy or has a queue; return whether it did."""
@@ -305,7 +305,7 @@ class PlainPackets:
         """Post a message; it joins its queue pair after the adapter's latency [20]."""
         if (op, part) in self.number:
             message = self.number[op, part]
-            time += self.adapter + (ps(self._part(op)[3]) if part == DATA else 0)
+            time += self.adapter + (ps(self._part(op).latency_ns) if part == DATA else 0)
             self._later(time, JOIN, self._owner(op, part), lambda: self._join(message))
         else:
             self._later(time, JOIN, self._owner(op, part), lambda: self._copy(op, part))

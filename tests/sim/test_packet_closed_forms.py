@@ -67,7 +67,7 @@ def message_ps(
             + after(stage, short)
             for stage in stages
         )  # fmt: skip
-    return begins + short[-1] + latencies[-1] + round(hardware.adapter_latency_ns * 1000)
+    return begins + short[-1] + latencies[-1] + round((hardware.adapter_latency_ns or 0) * 1000)
 
 
 RATES = {

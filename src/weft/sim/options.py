@@ -29,7 +29,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import (
     NO_OVERHEAD,
     HostParameters,
-    OverheadPart,
+    Overhead,
     read_host_parameters,
 )
 from weft.sim.common.policies import NO_CHOICE, usual_of
@@ -341,9 +341,13 @@ class RunSettings(Settings):
     def _hardware(self) -> Hardware:
         """Hardware with the host parameters that it does not set."""
         known = self.host_parameters or HostParameters()
-        names = ("adapter_gbps", "adapter_latency_ns")
-        values = {name: getattr(self.hardware, name) or getattr(known, name) for name in names}
-        return replace(self.hardware, **{name: v for name, v in values.items() if v is not None})
+        own, gbps = self.hardware, self.hardware.adapter_gbps
+        latency_ns = known.adapter_latency_ns if own.adapter_latency_ns is None else None
+        return replace(
+            own,
+            adapter_gbps=known.adapter_gbps if gbps is None else gbps,
+            adapter_latency_ns=latency_ns or own.adapter_latency_ns or 0.0,
+        )
 
     def _of(self, level: Level) -> dict[str, Any]:
         values = {
@@ -353,9 +357,9 @@ class RunSettings(Settings):
         }
         if level in TIMED:
             known = self.host_parameters or HostParameters()
-            usual = known.parts or NO_OVERHEAD
+            usual = known.overhead or NO_OVERHEAD
             own = self.overhead_ns
-            values["overhead"] = usual if own is None else (OverheadPart(0, own),)
+            values["overhead"] = usual if own is None else (Overhead(ns=own),)
             values["eager_bytes"] = next(
                 size for size in (self.eager_bytes, known.eager_bytes, 16384) if size is not None
             )

@@ -314,8 +314,9 @@ def _name(fabric: Fabric, number: int, begin: NDArray[np.int64]) -> str:
     if kind == 0:
         return f"cable {_cable(fabric, number)}"
     if kind == 1:
-        alone = fabric.adapters_of_host[number] == 1
-        return f"{'machine' if alone else 'adapter'} {fabric.host_names[number]}"
+        several = "adapter" if fabric.machine_model is None else "processor"
+        kind_name = "machine" if fabric.adapters_of_host[number] == 1 else several
+        return f"{kind_name} {fabric.host_names[number]}"
     if kind == 2:
         return f"machine {fabric.machine_names[number - fabric.num_switches]}"
     return f"rail {number}"

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text, write_text
 from weft.core.toml_lines import line_of
+from weft.sim.common.times import LONGEST_NS
 
-Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=LONGEST_NS, allow_inf_nan=False)]
 Interval = tuple[Amount, Amount]
-
-
-class OverheadPart(NamedTuple):
-    """Overhead of messages from a size on, at each of the two processors, and latency of data.
-
-    The latency uses neither processor nor link: an adapter fetches data that were not in the
-    request, or copies them in segments.
-    """
-
-    from_bytes: int
-    ns: float
-    ns_per_byte: float = 0.0
-    latency_ns: float = 0.0
-
-
-#: Overhead of all messages without any settings.
-NO_OVERHEAD = (OverheadPart(0, 0.0),)
 
 
 class _Table(BaseModel):
@@ -37,15 +21,23 @@ class _Table(BaseModel):
 
 
 class Overhead(_Table):
-    """An `OverheadPart` with the 95 % intervals of its values, if they are known."""
+    """Overhead of messages from a size on, at each of the two processors, and latency of data.
 
-    from_bytes: Annotated[int, Field(ge=0)]
+    The latency uses neither processor nor link: an adapter fetches data that were not in the
+    request, or copies them in segments. Intervals (95 %) are those of an estimate.
+    """
+
+    from_bytes: Annotated[int, Field(ge=0)] = 0
     ns: Amount
     ns_interval: Interval | None = None
     ns_per_byte: Amount = 0.0
     ns_per_byte_interval: Interval | None = None
     latency_ns: Amount = 0.0
     latency_ns_interval: Interval | None = None
+
+
+#: Overhead of all messages without any settings.
+NO_OVERHEAD = (Overhead(ns=0.0),)
 
 
 class HostParameters(_Table):
@@ -69,12 +61,6 @@ class HostParameters(_Table):
         if begins and (begins[0] != 0 or sorted(set(begins)) != begins):
             raise ValueError("from_bytes must ascend from 0")
         return self
-
-    @property
-    def parts(self) -> tuple[OverheadPart, ...]:
-        """The overhead by size, ascending."""
-        names = OverheadPart._fields
-        return tuple(OverheadPart(*(getattr(p, name) for name in names)) for p in self.overhead)
 
     def write(self, path: str | Path, comments: list[str]) -> None:
         """Write the file, with comments above."""

@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
 from weft.kernels.records import record
-from weft.sim.common.host_parameters import NO_OVERHEAD, OverheadPart
+from weft.sim.common.host_parameters import NO_OVERHEAD, Overhead
 from weft.sim.common.times import LONGEST_NS
 from weft.workload import Kind, Workload
 
@@ -107,7 +107,7 @@ def lay_ranks(
 
 
 def host_times(
-    workload: Workload, overhead: Sequence[OverheadPart]
+    workload: Workload, overhead: Sequence[Overhead]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the time that each operation takes of its processor, and its latency at the sender.
 
@@ -129,10 +129,11 @@ def host_times(
 
 
 def overhead_of(
-    size_bytes: NDArray[np.int64], overhead: Sequence[OverheadPart]
+    size_bytes: NDArray[np.int64], overhead: Sequence[Overhead]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the overhead of messages by their sizes, and their latency at the sender, in ns."""
-    begin, ns, ns_per_byte, latency_ns = np.array(overhead, dtype=np.float64).T
+    parts = [(each.from_bytes, each.ns, each.ns_per_byte, each.latency_ns) for each in overhead]
+    begin, ns, ns_per_byte, latency_ns = np.array(parts, dtype=np.float64).T
     part = np.searchsorted(begin, size_bytes, side="right") - 1
     takes = ns[part] + ns_per_byte[part] * size_bytes
     if takes.max(initial=0) > LONGEST_NS:

@@ -153,7 +153,9 @@ class Hardware(Settings):
     queue_pairs: QueuePairs = "pair"
     quantum_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 0
     adapter_gbps: Rate | None = None
-    adapter_latency_ns: Latency = 0.0
+    adapter_latency_ns: Annotated[
+        Latency | None, Option(usual="0, or that of the host parameters")
+    ] = None
     control_bytes: Annotated[Bytes, Field(le=MAX_WIRE_BYTES)] = 64
     congestion_control: InstanceOf[CongestionControl] | None = None
 
