@@ -77,6 +77,8 @@ def write(folder: Path, **files: str) -> None:
         FILE + 'placement = "file:hosts"\n',
         'command = "predict"\ngraph = "graph.txt"\ncoefficients = "mine.toml"\n',
         'coefficients = "mine.toml"\nsharing = "penalty"\n' + FILE,
+        'host_parameters = "own.toml"\n' + FILE,
+        'command = "sweep"\nfabric = "xgft:1;4;1"\nload = 0.1\nhost_parameters = "own.toml"\n',
         *(
             f'engine = "{engine}"\n' + FILE
             for engine in (
@@ -101,6 +103,7 @@ def test_every_file_that_a_run_reads_is_an_input(
     for name in names:
         (tmp_path / name).write_text("what no reader expects\n")
     (tmp_path / "mine.toml").write_text("inverse_bandwidth_s_per_byte = 1e-10\n")
+    (tmp_path / "own.toml").write_text("adapter_latency_ns = 5000\n")
     (tmp_path / "graph.txt").write_text("a: 0 -> 1  20MiB\n")
     write(tmp_path, traces__r0=PAIR[0], traces__r1=PAIR[1], list="traces/r0\ntraces/r1\n")
     elsewhere = tmp_path / "elsewhere"

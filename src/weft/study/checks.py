@@ -18,6 +18,7 @@ from weft.fabrics.formats import reader
 from weft.fabrics.load import check_source
 from weft.fabrics.topology import topology
 from weft.routing import engine as engines
+from weft.sim.common.host_parameters import read_host_parameters
 from weft.sim.flit import routing as routings
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.options import check_policy
@@ -195,8 +196,12 @@ def check_methods(keys: Any, files: Files) -> None:
         raise WrongKey("routing requires level flit", ("routing",))
 
 
-def check_coefficients(name: str | None, sharing: Sequence[str], files: Files) -> None:
-    """Check the key ``coefficients``, a file for the sharing model ``penalty``."""
+def check_models(keys: Any, sharing: Sequence[str], files: Files) -> None:
+    """Check the keys ``host_parameters`` and ``coefficients``, for the sharing ``penalty``."""
+    if keys.host_parameters is not None:
+        check_file(files, keys.host_parameters, "host_parameters")
+        check_with(("host_parameters",), read_host_parameters, files.find(keys.host_parameters))
+    name = keys.coefficients
     if name is not None:
         check_file(files, name, "coefficients")
         check_with(("coefficients",), read_coefficients, files.find(name))

@@ -19,10 +19,10 @@ from weft.sim.sweep.settings import OWN, LoadSeries, loads_of
 from weft.study.checks import (
     Files,
     WrongKey,
-    check_coefficients,
     check_distinct,
     check_fabric,
     check_methods,
+    check_models,
     check_policies,
     check_spec,
 )
@@ -126,7 +126,7 @@ class OpenLoopKeys(OpenLoopRuns):
         check_distinct(self.sharing, "sharing")
         check_policies([level for level in self.level if level != "flow"], self.policy)
         check_spec(patterns, self.pattern, files, "pattern")
-        check_coefficients(self.coefficients, self.sharing, files)
+        check_models(self, self.sharing, files)
 
     def methods(self) -> list[dict[str, str]]:
         """Return engine or routing, level, and sharing model or policy of every combination."""

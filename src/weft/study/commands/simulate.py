@@ -15,11 +15,11 @@ from weft.sim.options import RunSettings, chooses, usual_choice
 from weft.study.checks import (
     WORKLOADS,
     Files,
-    check_coefficients,
     check_distinct,
     check_fabric,
     check_job,
     check_methods,
+    check_models,
     check_policies,
     with_seed,
 )
@@ -72,7 +72,7 @@ def points(keys: Simulation, files: Files) -> list[Point]:
     check_methods(keys, files)
     check_distinct(keys.sharing, "sharing")
     check_policies(keys.level, keys.policy)
-    check_coefficients(keys.coefficients, keys.sharing, files)
+    check_models(keys, keys.sharing, files)
     names = [job.name for job in keys.job]
     for number, job in enumerate(keys.job):
         check_job(job, number, files)
@@ -158,7 +158,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     tables={"jobs": JOB_COLUMNS, **{name: partial(_columns, name) for name in TABLES}},
     seeded=seeded,
     draws=draws,
-    files=("source", "names", "also", "machines", "workload", "coefficients"),
+    files=("source", "names", "also", "machines", "workload", "coefficients", "host_parameters"),
     example={
         "fabric": "xgft:2;4,4;1,2",
         "level": "packet",
