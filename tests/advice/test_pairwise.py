@@ -101,7 +101,7 @@ def test_losses_that_are_not_worth_a_name_have_none():
 
 
 def test_inside_machines_processors_and_machines_are_told_apart():
-    fabric = weft.fabric("xgft:2;4,4;1,4,rate=NDR", node="dgx-h100")
+    fabric = weft.fabric("xgft:2;6,8;1,4,rate=NDR", node="dgx-h100")
     routes = weft.route(fabric, "minhop")
     whole = pairwise(fabric, routes, _runs(fabric, lambda a, b: 0.6 if "m2" in (a, b) else 1.0))
     assert whole.suspects[0].names[0] == "machine m2"
