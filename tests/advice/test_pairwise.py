@@ -121,6 +121,12 @@ def test_one_wrong_figure_accuses_no_part_of_many_figures():
     assert all(each.figures == 1 for each in result.suspects)
 
 
+def test_one_wrong_figure_hides_no_slow_machine():
+    speeds = {("h3.1", "h1.2"): 6.0}
+    result = _on_clos(lambda a, b: speeds.get((a, b), 0.8 if "h1.2" in (a, b) else 1.0))
+    assert "machine h1.2" in result.suspects[0].names
+
+
 def test_figures_that_are_all_low_accuse_the_expectation():
     result = _on_clos(lambda a, b: 0.5)
     assert not result.suspects
@@ -174,6 +180,12 @@ def test_wrong_figures_are_refused(change, message):
         pairwise(fabric, weft.route(fabric, "dmodk"), runs)
     with pytest.raises(InputError, match="at least three figures, not 2"):
         pairwise(fabric, weft.route(fabric, "dmodk"), runs.head(2))
+
+
+def test_a_part_with_spare_rate_slows_by_what_is_missing_only():
+    one, both = np.zeros(2, dtype=np.int64), np.arange(2)
+    parts = PathParts(both, one, np.array([0.2, 0.7]), 2, 1, "slowest")
+    assert parts.explained([0], np.array([0.5])) == pytest.approx([0.3, 0.0])
 
 
 @pytest.mark.parametrize("act", ["slowest", "sum"])

@@ -87,9 +87,10 @@ class _Model:
         wire = per_byte * (self.size + header)
         way = self.path_ns + 2 * latency
         first = 2 * overhead + wire + np.where(self.size > eager, 3, 1) * way + more[part]
-        answer = 2 * ns[0] + more[0] + way + per_byte * self.header
-        window = (self.window - 1) * np.maximum(overhead, wire) + first + answer
-        stream = np.where(self.answers, window / self.window, np.maximum(overhead, wire))
+        answer = 2 * ns[0] + way + per_byte * self.header
+        stream = np.maximum(overhead, wire)
+        window = (self.window - 1) * stream + first + answer
+        stream = np.where(self.answers, window / self.window, stream)
         times: Floats = np.where(self.is_latency, first, stream)
         return times
 

@@ -19,7 +19,7 @@ from weft.report.comparison_data import EngineVerdict, Mark, Page, PageSection, 
 _COLOURS = scale(LIGHT_PART, 8)
 _LEFT, _TOP, _PIXELS, _FRAMED = 110, 90, 700, 5
 _WORDS = Words(
-    engine="Runs", pattern="Figures", amount="Figures", unit="figures", counted=False,
+    engine="Run", pattern="Figures", amount="Figures", unit="figures", counted=False,
     load="figures per fastest host cable",
     load_text="A load of 1 is one figure that crosses a link with the rate of a host's cable.",
 )  # fmt: skip
@@ -68,49 +68,40 @@ def _matrix(result: Pairwise) -> Markup:
     names = sorted({*ends[0], *ends[1]}, key=natural_key)
     number = {name: at for at, name in enumerate(names)}
     row, column = (np.array([number[name] for name in side]) for side in ends)
-    width = max(min(_PIXELS / len(names), 20.0), 2.0)
+    side = max(min(_PIXELS / len(names), 20.0), 2.0)
     least = min(float(pairs["speed"].min()), 0.8)  # type: ignore[arg-type]
     hot = (1 - pairs["speed"].to_numpy()) / (1 - least) * len(_COLOURS)
     step = np.clip(hot.astype(int), 0, len(_COLOURS) - 1)
     slow = pairs["explained"].to_numpy() < 1
-    x, y = _LEFT + width * column, _TOP + width * row
+    bottom = _TOP + side * len(names) + 12
+    drawn: list[str] = []
 
-    def boxes(which: NDArray[np.bool_], inside: float, attributes: str) -> str:
-        side = width - 2 * inside
-        steps = (
-            f"M{a:.1f} {b:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z"
-            for a, b in zip(x[which] + inside, y[which] + inside, strict=True)
-        )
-        return f'<path d="{"".join(steps)}" {attributes}/>'
+    def boxes(which: NDArray[np.bool_], attributes: str) -> None:
+        corners = zip(column[which], row[which], strict=True)
+        steps = (f"M{_LEFT + side * x:.1f} {_TOP + side * y:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z"
+                 for x, y in corners)  # fmt: skip
+        drawn.append(f'<path d="{"".join(steps)}" {attributes}/>')
 
-    parts = [
-        boxes(step == at, 0.0, f'fill="{colour}"')
-        for at, colour in enumerate(_COLOURS) if (step == at).any()
-    ]  # fmt: skip
-    if width >= _FRAMED:
-        parts.append(boxes(slow, 0.6, 'fill="none" stroke="#0072b2" stroke-width="1.5"'))
-    texts: list[tuple[float, float, str, str, str]] = []
-    for at in range(0, len(names), ceil(12 / width)):
-        middle = width * (at + 0.5)
-        texts.append((_LEFT - 4, _TOP + middle + 3, "end", names[at], ""))
-        turned = f"rotate(-90 {_LEFT + middle + 3:.1f} {_TOP - 4})"
-        texts.append((_LEFT + middle + 3, _TOP - 4, "start", names[at], turned))
-    bottom = _TOP + width * len(names) + 12
+    def text(left: float, top: float, anchor: str, words: str, turned: str = "") -> None:
+        said = '<text x="{:.1f}" y="{:.1f}" text-anchor="{}" transform="{}">{}</text>'
+        drawn.append(Markup(said).format(left, top, anchor, turned, words))
+
     for at, colour in enumerate(_COLOURS):
+        boxes(step == at, f'fill="{colour}"')
         left = _LEFT + 60 * at
-        parts.append(f'<rect x="{left}" y="{bottom}" width="60" height="10" fill="{colour}"/>')
-        fastest = 1 - (1 - least) * at / len(_COLOURS)
-        texts.append((left, bottom + 24, "middle", f"{fastest:.2f}", ""))
+        drawn.append(f'<rect x="{left}" y="{bottom}" width="60" height="10" fill="{colour}"/>')
+        text(left, bottom + 24, "middle", f"{1 - (1 - least) * at / len(_COLOURS):.2f}")
+    if side >= _FRAMED:
+        boxes(slow, 'fill="none" stroke="#0072b2" stroke-width="1.5"')
+    for at in range(0, len(names), ceil(12 / side)):
+        middle = side * (at + 0.5) + 3
+        text(_LEFT - 4, _TOP + middle, "end", names[at])
+        turned = f"rotate(-90 {_LEFT + middle:.1f} {_TOP - 4})"
+        text(_LEFT + middle, _TOP - 4, "start", names[at], turned)
     legend = "speed by that of most pairs; frames: slow according to the suspects"
-    texts.append((_LEFT, bottom + 40, "start", f"Row: from; column: to; colour: {legend}.", ""))
-    parts += [
-        Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" transform="{}">{}</text>').format(
-            left, top, anchor, turned, name
-        )
-        for left, top, anchor, name, turned in texts
-    ]
-    wide, high = max(_LEFT + width * len(names), _LEFT + 500) + 10, bottom + 46
+    text(_LEFT, bottom + 40, "start", f"Row: from; column: to; colour: {legend}.")
+    wide, high = max(_LEFT + side * len(names), _LEFT + 500) + 10, bottom + 46
     return Markup(
         '<svg width="{w:.0f}" height="{h:.0f}" viewBox="0 0 {w:.0f} {h:.0f}" role="img" '
-        'aria-label="Speed of pairs" font-size="10" fill="currentColor">{parts}</svg>'
-    ).format(w=wide, h=high, parts=Markup("").join(map(Markup, parts)))
+        'aria-label="Speed of pairs" font-size="10" fill="currentColor">{drawn}</svg>'
+    ).format(w=wide, h=high, drawn=Markup("").join(map(Markup, drawn)))

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 #: A part is named if one among all parts of a healthy fabric would look so slow this rarely.
 _CHANCE = 0.01
 #: Least loss of a figure by a part that is named. Smaller ones are those of the model: with noise
-#: of 0.3 %, one in ten faults otherwise had an innocent second suspect, of 0.2 to 0.5 %.
+#: of 0.3 %, one fault in nine otherwise has an innocent second suspect, of 0.2 to 0.5 %.
 _LEAST = 0.03
 #: A residual counts as at most this many standard deviations: one wrong figure is no evidence.
 _MOST_SIGMAS = 5.0
