@@ -88,6 +88,8 @@ def test_planted_parameters_are_recovered_from_runs_of_the_flow_level(cluster):
     assert found.overhead[0].ns == pytest.approx(220, rel=0.05)
     assert found.overhead[0].ns_per_byte == pytest.approx(0.04, rel=0.1)
     assert found.overhead[1].from_bytes == 16384
+    assert found.overhead[1].latency_ns == pytest.approx(700, rel=0.1)
+    assert found.eager_bytes_interval == (8192, 16383)
     low, high = found.adapter_latency_ns_interval
     assert low < 410 < high
     assert all(np.median(_errors(result, name)) < 0.015 for name in ("latency", "bandwidth"))
@@ -102,6 +104,7 @@ def test_the_model_of_the_fit_is_that_of_the_levels(cluster, level):
         for size in SIZES
     ]
     result = fit(*cluster, _rows(points))
+    assert result.parameters.adapter_gbps == pytest.approx(150, rel=0.005)
     assert max(_errors(result, "latency").max(), _errors(result, "bandwidth").max()) < 0.03
 
 
