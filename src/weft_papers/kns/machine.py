@@ -250,7 +250,7 @@ def longest_latency_us(network: str, size_bytes: int = 8) -> float:
     latency = built.num_switches * parts.switch_latency_ns
     latency += (built.num_switches + 1) * float(built.cable_latency_ns.max())
     wire_ns = (size_bytes + parts.header_bytes) * 8 / float(built.link_rate_gbps.min())
-    return (2 * (OVERHEAD_NS + parts.adapter_latency_ns) + latency + wire_ns) / 1e3
+    return (2 * (OVERHEAD_NS + (parts.adapter_latency_ns or 0)) + latency + wire_ns) / 1e3
 
 
 @lru_cache(maxsize=96)
