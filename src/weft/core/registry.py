@@ -349,7 +349,11 @@ class Registry:
             if parameter.default is inspect.Parameter.empty and name not in bound
         ]
         if missing:
-            raise InputError(f"{self.kind} {entry.name!r} needs {', '.join(missing)}")
+            form = ",".join(f"{name}=…" for name in (*bound, *missing))
+            raise InputError(
+                f"{self.kind} {entry.name!r} needs {', '.join(missing)}; "
+                f"expected {entry.name}:{form}"
+            )
         return bound
 
 

@@ -216,7 +216,10 @@ def _paths(
     for row, (a, b) in enumerate(zip(runs["from_machine"], runs["to_machine"], strict=True)):
         for name in (a, b):
             if name not in hosts_of:
-                text = f"{fabric.name} has no machine {name!r}{did_you_mean(name, hosts_of)}"
+                hint = did_you_mean(name, hosts_of) or (
+                    f"; its machines are {few([*hosts_of])}, which a table renames (--machines)"
+                )
+                text = f"{fabric.name} has no machine {name!r}{hint}"
                 raise InputError(text, **_place(runs, row))
         pairs = list(zip(hosts_of[a], hosts_of[b], strict=False))[: 1 if is_latency else None]
         if fabric.machine_of_host[pairs[0][0]] == fabric.machine_of_host[pairs[0][1]]:

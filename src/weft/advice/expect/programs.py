@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.measured.measurements import POINT_TO_POINT
@@ -75,10 +76,13 @@ def program_of(
     gpus = row["benchmark"] == "nccl-tests"
     most = most if gpus else _MOST_RANKS  # a GPU has one rank
     if nodes != len(hosts) or each * nodes != ranks or each > most:
+        inside = f" of {count_text(most, 'processor')}" * gpus
+        needs_model = gpus and most == 1 < each
+        model = "; --node says what is in a machine, such as dgx-h100" * needs_model
         raise InputError(
             f"the log is of {ranks:,} ranks on {nodes:,} machines, and {fabric.name} has "
-            f"{len(hosts):,} machines{f' of {most} processors' * gpus}; expected as many machines, "
-            "chosen by --hosts, and as many ranks on each"
+            f"{len(hosts):,} machines{inside}; expected as many machines, "
+            f"chosen by --hosts, and as many ranks on each{model}"
         )
     placed = _placed(list(hosts.values()), each)
     name, size = row["operation"], row["size_bytes"]

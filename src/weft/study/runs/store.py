@@ -151,7 +151,11 @@ class Store:
         try:
             index = self.folder / INDEX
             if not index.is_file():
-                raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
+                raise StoreError(
+                    "is not a store of weft: it has no index.sqlite; expected the folder that weft "
+                    "study wrote, such as NAME.study",
+                    file=self.folder,
+                )
             with self._explained():
                 self._index = self._connect(index)
                 self._prepare()
