@@ -71,6 +71,7 @@ def write(folder: Path, **files: str) -> None:
             "xgft:1;4;1", "fabric.topo"
         ),
         FILE.replace("[[job]]", 'machines = "machines.csv"\n[[job]]'),
+        FILE.replace("[[job]]", 'node = "own.toml"\n[[job]]'),
         FILE.replace("alltoall:size=1KiB", "ranks.goal"),
         FILE.replace("alltoall:size=1KiB", "traces"),
         FILE.replace("alltoall:size=1KiB", "list"),

@@ -105,7 +105,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     points=points,
     measures=MEASURES,
     tables={"patterns": RUN_COLUMNS},
-    files=("source", "names", "also", "machines"),
+    files=("source", "names", "also", "machines", "node"),
     draws=draws,
     example={"fabric": "xgft:2;4,4;1,2", "engine": "minhop", "samples": 20},
 )

@@ -102,7 +102,7 @@ def _row(plan: CostPlan) -> dict[str, Any]:
     points=points,
     measures=MEASURES,
     tables={"items": SUMMARY_COLUMNS},
-    files=("source", "names", "also", "machines", "prices"),
+    files=("source", "names", "also", "machines", "node", "prices"),
     example={"fabric": "xgft:2;4,4;1,2"},
 )
 def cost_of_fabric(parameters: Mapping[str, Any], watch: Watch) -> RunResult:

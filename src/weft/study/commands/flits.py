@@ -169,7 +169,7 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
     tables={},
     seeded=seeded,
     void=void,
-    files=("source", "names", "also", "machines"),
+    files=("source", "names", "also", "machines", "node"),
     example={"fabric": "torus:4x4", "routing": "dor", "measure": 500, "load": 0.2},
 )
 def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:

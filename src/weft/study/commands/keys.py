@@ -138,7 +138,7 @@ def with_seeds(
     measures=MEASURES,
     tables={"keys": KEY_COLUMNS},
     seeded=with_seeds,
-    files=("source", "names", "also", "machines", "workload"),
+    files=("source", "names", "also", "machines", "node", "workload"),
     example={
         "fabric": "xgft:2;8,8;1,4", "workload": "random-permutation", "placement": "random",
     },

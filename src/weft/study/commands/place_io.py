@@ -92,7 +92,7 @@ def points(keys: PlaceIoKeys, files: Files) -> list[Point]:
     points=points,
     measures=MEASURES,
     tables={"candidates": CANDIDATE_COLUMNS},
-    files=("source", "names", "also", "machines"),
+    files=("source", "names", "also", "machines", "node"),
     example={
         "fabric": "xgft:2;4,4;1,2", "io_nodes": 2, "moves": 2, "randoms": 1, "finalists": 1,
         "repeats": 1,

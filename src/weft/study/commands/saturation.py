@@ -60,7 +60,7 @@ def points(keys: SaturationKeys, files: Files) -> list[Point]:
     points=points,
     measures=MEASURES,
     tables={},
-    files=("source", "names", "also", "machines", "coefficients", "host_parameters"),
+    files=("source", "names", "also", "machines", "node", "coefficients", "host_parameters"),
     seeded=seeded,
     example={
         "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "resolution": 0.2, "measure": "20us",

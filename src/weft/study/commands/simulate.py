@@ -158,7 +158,16 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     tables={"jobs": JOB_COLUMNS, **{name: partial(_columns, name) for name in TABLES}},
     seeded=seeded,
     draws=draws,
-    files=("source", "names", "also", "machines", "workload", "coefficients", "host_parameters"),
+    files=(
+        "source",
+        "names",
+        "also",
+        "machines",
+        "node",
+        "workload",
+        "coefficients",
+        "host_parameters",
+    ),
     example={
         "fabric": "xgft:2;4,4;1,2",
         "level": "packet",

@@ -85,7 +85,7 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
     points=points,
     measures=MEASURES,
     tables={"loads": SWEEP_COLUMNS},
-    files=("source", "names", "also", "machines", "coefficients", "host_parameters"),
+    files=("source", "names", "also", "machines", "node", "coefficients", "host_parameters"),
     seeded=seeded,
     void=void,
     example={

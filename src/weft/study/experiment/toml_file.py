@@ -32,6 +32,7 @@ _FILES = (
     "names",
     "also",
     "machines",
+    "node",
     "workload",
     "coefficients",
     "host_parameters",
