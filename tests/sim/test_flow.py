@@ -297,7 +297,6 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"switch_latency_ns": "-5ns"}, "switch_latency_ns"),
         ({"local_gbps": 0}, "local_gbps: 0 does not fit: expected a number greater than 0"),
         ({"latency_ns": [1, 2]}, "latency_ns"),
-        ({"eager_bytes": None}, "eager_bytes"),
         ({"seed": 2**63}, "seed: 9.22e.18 does not fit: expected a number less than 9223372"),
         ({"seed": -1}, "seed: -1 does not fit: expected 0 or more"),
         ({"coefficients": 3}, "coefficients: 3 does not fit: expected a PenaltyModel"),

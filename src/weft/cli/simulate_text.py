@@ -14,7 +14,7 @@ from weft.cli.common import table_width
 from weft.cli.output import emit
 from weft.core.settings import settings
 from weft.sim.methods import CHOOSING
-from weft.sim.options import TIMED, RunSettings
+from weft.sim.options import TIMED, USUAL_HOST, RunSettings
 from weft.sim.packet.hardware import OF_LEVEL
 from weft.study.experiment import Experiment
 from weft.study.experiment.result_tables import job_rows, run_row, tables
@@ -239,6 +239,8 @@ def _settings(experiment: Experiment) -> list[str]:
         data["engine"] = tuple(dict.fromkeys(run.engine for run in experiment.runs if run.engine))
     if data.get("switch_latency", 0) is None:
         data["switch_latency"] = experiment.hardware.switch_latency
+    if timed and data["host_parameters"] is None:
+        data |= {key: usual for key, usual in USUAL_HOST.items() if data[key] is None}
     if any(level in CHOOSING for level in levels):
         data["policy"] = tuple(dict.fromkeys(run.policy for run in experiment.runs if run.policy))
     lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]

@@ -53,6 +53,8 @@ FLOW, PACKET, FLIT, COARSE = ("flow",), ("packet",), ("flit",), ("flow", "packet
 TimedLevel = Literal["flow", "packet", "flit"]
 TIMED: tuple[TimedLevel, ...] = get_args(TimedLevel)
 USUAL_HARDWARE, USUAL_ROUTER, USUAL_ADAPTER = Hardware(), Router(), Adapter()
+#: Settings of a host without parameters of its own.
+USUAL_HOST: Mapping[str, float] = {"eager": 16384, "overhead": 0}
 #: Largest flit.
 MOST_FLIT_BYTES = 2**20
 #: Level -> its policies.
@@ -361,7 +363,9 @@ class RunSettings(Settings):
             own = self.overhead_ns
             values["overhead"] = usual if own is None else (Overhead(ns=own),)
             values["eager_bytes"] = next(
-                size for size in (self.eager_bytes, known.eager_bytes, 16384) if size is not None
+                size
+                for size in (self.eager_bytes, known.eager_bytes, USUAL_HOST["eager"])
+                if size is not None
             )
         return values
 
