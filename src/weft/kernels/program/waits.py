@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 
 
-@njit(cache=True)
-def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, processors):
+@lean_njit()
+def spent(program, calc_offset, calcs, phase, cpu, posted, ended, until, running, own, late):
     """Divide the time until the last operation of each rank has ended among phases.
 
     While calculations run, time belongs to the phase of that on the last processor. Else it
@@ -20,16 +20,12 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
     `weft.workload.Workload`. `calc_offset`, int64 [ranks + 1], and `calcs`, int64: calculations of
     each rank that take time, by begin. `cpu`: int64 [calcs]: the processor of each, numbered
     without gaps. `posted`, `ended`: float64 [ops] in ns, below 0 for events that did not happen.
-    `phases`, `processors`: numbers.
+    `until`, `running`: float64 and int64 [processors], work space.
 
-    Returns float64 [phases]: ns of all ranks; and float64 [phases]: the part in which the other
-    side of a message was not posted.
+    Adds to `own`, float64 [phases], ns of all ranks; and to `late`, float64 [phases], the part in
+    which the other side of a message was not posted.
     """
     op_offset, dep_offset, dep, on_start, match = program
-    own = np.zeros(phases)
-    late = np.zeros(phases)
-    until = np.zeros(processors)
-    running = np.zeros(processors, dtype=np.int64)
     for rank in range(len(op_offset) - 1):
         last = op_offset[rank]
         if last == op_offset[rank + 1]:
@@ -37,7 +33,8 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
         for op in range(op_offset[rank], op_offset[rank + 1]):
             if ended[op] > ended[last]:
                 last = op
-        until[:] = 0.0
+        for processor in range(len(until)):
+            until[processor] = 0.0
         now = 0.0
         for at in range(calc_offset[rank], calc_offset[rank + 1] + 1):
             is_end = at == calc_offset[rank + 1]
@@ -45,7 +42,7 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
             begin = ended[op] if is_end else posted[op]
             # What runs until this calculation begins.
             while now < begin:
-                busy = processors - 1
+                busy = len(until) - 1
                 while busy >= 0 and until[busy] <= now:
                     busy -= 1
                 if busy < 0:
@@ -74,4 +71,3 @@ def spent(program, calc_offset, calcs, phase, cpu, posted, ended, phases, proces
             now = max(now, begin)
             if not is_end:
                 until[cpu[at]], running[cpu[at]] = ended[calcs[at]], phase[calcs[at]]
-    return own, late

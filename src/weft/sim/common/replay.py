@@ -200,9 +200,11 @@ class Replay:
         calcs = calcs[np.lexsort((posted[calcs], work.rank[calcs]))]
         program = work.op_offset, work.dep_offset, work.dep, work.dep_on_start, work.match
         cpus, cpu = np.unique(work.cpu[calcs] if len(work.cpu) else calcs * 0, return_inverse=True)
-        own, late = spent(
+        own, late = np.zeros((2, count))
+        spent(
             program, np.searchsorted(work.rank[calcs], np.arange(work.num_ranks + 1)), calcs,
-            np.ascontiguousarray(work.phase), cpu, posted, ended, count, len(cpus),
+            np.ascontiguousarray(work.phase), cpu, posted, ended,
+            np.zeros(len(cpus)), np.zeros(len(cpus), dtype=np.int64), own, late,
         )  # fmt: skip
         used = np.unique(work.rank.astype(np.int64) * count + work.phase) % count
         ranks = np.bincount(used, minlength=count)
