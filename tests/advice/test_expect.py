@@ -237,3 +237,31 @@ def test_the_packet_level_agrees_where_nothing_is_shared(tree):
     assert packet.expected == pytest.approx(flow.expected, rel=0.05)
     assert packet.expected != flow.expected
     assert packet.bound == flow.bound
+
+
+def test_small_sizes_of_nccl_have_the_error_of_steps():
+    """They are judged within a factor of 2, the others within the tolerance."""
+    fabric = weft.fabric("xgft:2;2,8;1,8,rate=NDR", node="dgx-h100")
+    routes = weft.route(fabric, "minhop")
+    sizes = [2**power for power in (24, 26, 28, 30, 32)]
+    more = {"benchmark": "nccl-tests", "program": "all_gather_perf", "ranks": 16, "nodes": 2}
+
+    def result(*factors: float):
+        values = {size: factor * at for size, factor, at in zip(sizes, factors, ideal, strict=True)}
+        return expect(fabric, routes, _rows("allgather", values, **more)).series[0]
+
+    ideal = [1.0] * len(sizes)
+    ideal = [at.expected for at in result(*ideal).figures]
+    rough = [at.tolerance == 1.0 for at in result(*[1.0] * len(sizes)).figures]
+    assert rough == sorted(rough, reverse=True)
+    assert set(rough) == {True, False}
+    healthy = result(*np.where(rough, 1.8, 1.1))
+    assert healthy.status == "as expected"
+    assert "within a factor of 2 only" in healthy.verdict
+    bus = sizes[-1] * 15 / 16 / (1.1 * ideal[-1])
+    assert healthy.shown(1.1 * ideal[-1], sizes[-1]).endswith(f", {bus:.4g} GB/s")
+    assert result(*np.where(rough, 1.8, 1.5)).status == "slow"
+    assert result(*np.where(rough, 2.2, 1.1)).status != "as expected"
+    latency = {"ranks": 2, "nodes": 2}
+    notes = expect(fabric, routes, _rows("latency", {8: 3000.0}, **latency)).notes
+    assert any("give --overhead" in each for each in notes)

@@ -186,6 +186,7 @@ def _fit(
     result = fit(fabric, routes, runs, **given)
     lines = result.text()
     result.parameters.write(path, lines)
+    lines.append(f"written to {path}; --host-parameters {path} takes them")
     emit(host_parameters=result.parameters.model_dump(exclude_none=True), notes=lines)
     console().print(escape("\n".join(lines)), soft_wrap=True)
     return 0
@@ -237,7 +238,7 @@ def _show(result: Expectation) -> None:
         for name in ("size", "measured", "expected", "ratio", "interval", "bound by"):
             screen.add_column(name, justify="left" if name == "bound by" else "right")
         for at in each.figures:
-            values = map(each.shown, (at.measured, at.expected))
+            values = (each.shown(value, at.size_bytes) for value in (at.measured, at.expected))
             interval = "" if at.low is None else f"{at.low:.2f}–{at.high:.2f}"
             screen.add_row(
                 f"{at.size_bytes:,} B", *values, f"{at.ratio:.2f}", interval,

@@ -36,8 +36,8 @@ def expectation_page(result: Expectation) -> Page:
     for each in series:
         rows = tuple(
             {
-                "size B": f"{at.size_bytes:,}", "measured": each.shown(at.measured),
-                "expected": each.shown(at.expected), "ratio": f"{at.ratio:.2f}",
+                "size B": f"{at.size_bytes:,}", "measured": each.shown(at.measured, at.size_bytes),
+                "expected": each.shown(at.expected, at.size_bytes), "ratio": f"{at.ratio:.2f}",
                 "interval": at.low and f"{at.low:.2f} to {at.high:.2f} ({at.interval})",
                 "choice": at.choice, "bound by": at.bound.text(), "share": f"{at.bound.share:.0%}",
             }
@@ -50,7 +50,10 @@ def expectation_page(result: Expectation) -> Page:
     return Page(
         result.fabric, f"Measured and expected on {result.fabric.name}",
         fabric_facts(result.fabric), {},
-        tuple(EngineVerdict(each.name, each.verdict, ok=True) for each in series),
+        tuple(
+            EngineVerdict(each.name, each.verdict, ok=each.status == "as expected")
+            for each in series
+        ),
         dict.fromkeys(largest, ""),
         tuple(
             PatternRun(each.name, size, load * rate, load, no_users="All traffic is of this run.")
