@@ -192,9 +192,9 @@ def test_groups_on_several_machines_use_all_adapters() -> None:
     time_ns = weft.simulate(fabric, routes, work, level="flow").makespan_ns
     time_ns -= work.step.peak_ns / 0.6
     # 15 of 16 parts of the parameters and the gradients, over NVLink, which is slower than eight
-    # adapters. NCCL's steps within a machine add latencies.
+    # adapters. NCCL's thread blocks copy at 85 % of its rate, and their steps add latencies.
     moved = 15 / 16 * 6 * MODELS["llama3-8b"].parameters() * 8
-    assert moved / 2966.4 < time_ns < 1.25 * moved / 2966.4
+    assert moved / 2966.4 < time_ns < 1.3 * moved / 2966.4
 
 
 def test_experts_are_sent_the_tokens_that_they_compute() -> None:

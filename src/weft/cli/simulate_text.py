@@ -254,6 +254,8 @@ def _settings(experiment: Experiment) -> list[str]:
         hardware = experiment.hardware.model_dump(
             include=None if packets else only, exclude={"switch_latency"}
         )
+        if "adapter_latency" in hardware and data.get("host_parameters") is None:
+            hardware["adapter_latency"] = hardware["adapter_latency"] or 0.0
         lines.append(f"hardware: {_pairs(hardware)}")
     if flits:
         lines.append(f"router: {_pairs(experiment.router.model_dump(), units={})}")

@@ -134,14 +134,17 @@ class Fabric(FabricArrays):
     def _whole(self) -> Fabric:
         return Fabric.of(variants.whole(self))
 
-    @cached_property
+    @property
     def subnet(self) -> Fabric:
         """The whole fabric without what is inside machines: its hosts are adapters.
 
         Engines and all that describes the wiring read it.
         """
-        whole = self.whole
-        return whole if self.machine_model is None else Fabric.of(machine_parts.subnet(whole))
+        return self.whole if self.machine_model is None else self._subnet
+
+    @cached_property
+    def _subnet(self) -> Fabric:
+        return Fabric.of(machine_parts.subnet(self.whole))
 
     @cached_property
     def destination_of_whole(self) -> NDArray[np.int64]:

@@ -361,7 +361,7 @@ class RunSettings(Settings):
             known = self.host_parameters or HostParameters()
             usual = known.overhead or NO_OVERHEAD
             own = self.overhead_ns
-            values["overhead"] = usual if own is None else (Overhead(ns=own),)
+            values["overhead"] = usual if own is None else (Overhead.model_construct(ns=own),)
             values["eager_bytes"] = next(
                 size
                 for size in (self.eager_bytes, known.eager_bytes, USUAL_HOST["eager"])
