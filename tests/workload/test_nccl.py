@@ -152,6 +152,12 @@ def test_data_reach_every_rank_in_every_shape(name: str, options: dict, counts: 
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("counts", [[1] * 33, [8, 8], [4, 3, 4], [8] * 5, [1, 8, 3], [2] * 9])
+def test_data_reach_every_rank_with_collnet(counts: list[int]) -> None:
+    for size in (2**10, 2**26):
+        check("allreduce", places(counts, shuffle=1), size=size, algo="collnet-direct")
+
+
 @pytest.mark.parametrize("counts", [[4], [8], [8, 8], [4, 3, 4], [8] * 5])
 def test_data_reach_every_rank_with_nvls(counts: list[int]) -> None:
     alone = len(counts) == 1
@@ -254,6 +260,54 @@ def test_links_carry_the_bytes_of_nvls() -> None:
     work = builder.build()
     sent = np.bincount(work.rank[work.messages], work.size_bytes[work.messages])
     np.testing.assert_allclose(sent, size * 9 / 8 / 0.85, rtol=1e-5)
+
+
+def collnet_ns(counts: list[int], size: int, spec: str, node: str | None = None):
+    """Return the result of an all-reduce in switches, without NCCL's latencies."""
+    at = places(counts, model=machine_model(node) if node else None)
+    messages = made("allreduce", at, size, algo="collnet-direct")[0]
+    n = sum(counts)
+    builder = WorkloadBuilder(2 * n)
+    with builder.reserved_tag(0) as tag:  # a group at each end of the fabric
+        messages.lower(builder, np.arange(2 * n).reshape(2, n), 0.0, tag, np.zeros(n))
+    fabric = weft.fabric(spec, node=node)
+    return weft.simulate(
+        fabric, weft.route(fabric, "minhop"), builder.build(), eager_bytes=2**50, latency_ns=0.0,
+        hardware=weft.Hardware(header_bytes=0),
+    )  # fmt: skip
+
+
+def test_collnet_takes_the_time_of_all_data_on_one_adapter_whatever_the_ranks() -> None:
+    size = 2**24
+    for n in (2, 3, 8):
+        result = collnet_ns([1] * n, size, "xgft:1;16;1,rate=4xNDR")
+        assert result.makespan_ns == pytest.approx(size / 50.0)
+        sent = result.links().filter(kind="host-switch")["carried_bytes"].to_numpy()
+        assert sent[sent > 0] == pytest.approx(np.full(2 * n, size))
+
+
+def test_collnet_sends_all_data_twice_in_machines_and_a_part_of_them_on_each_rail() -> None:
+    size = 2**28
+    result = collnet_ns([8] * 4, size, "xgft:2;8,8;1,8;rate=4xNDR", "dgx-h100")
+    links = result.links().filter(result.links()["carried_bytes"] > 0)
+    inside = links["name"].str.contains("scale-up")
+    assert links.filter(~inside)["carried_bytes"].to_numpy() == pytest.approx(size / 8)
+    assert links.filter(inside)["carried_bytes"].to_numpy() == pytest.approx(size * 7 / 4)
+    # Rails, which take half as long, wait for NVLink only.
+    assert result.makespan_ns == pytest.approx(size * 7 / 4 / 370.8)
+
+
+def test_collnet_is_estimated_and_taken_only_on_request() -> None:
+    shape = Shape.of(places([8] * 10), np.arange(80))
+    times = [
+        Tuner(shape, Options(collnet_enable=on)).time_us("allreduce", "collnet-direct", p, 2**30)
+        for on, p in ((False, "simple"), (True, "ll"), (True, "simple"))
+    ]
+    # 31 us, twice 3.7 us and 0.4 us for each of 7 members; 8 heads of 48 GB/s, halved, 85 %.
+    assert times[:2] == [None, None]
+    assert times[2] == pytest.approx(31 + 2 * (3.7 + 2.8) + 2**30 / (8 * 48e3 / 2 * 0.85))
+    work = application_workload("nccl:allreduce,size=1MiB,algo=collnet-direct", 16)
+    assert any(note.startswith("CollNet: switches reduce") for note in work.notes)
 
 
 def test_lowering_keeps_bytes_and_makes_thread_blocks_take_turns() -> None:
@@ -437,8 +491,8 @@ def test_what_was_taken_is_said_and_pat_is_not_replaced_in_silence() -> None:
         ("cross_nic=3", InputError, "cross_nic is 3; expected 0, 1 or 2"),
         ("buffsize=1", InputError, "buffsize is 1 bytes; expected at least 8192"),
         ("root=4", InputError, "allreduce: there is no root 4 among 4 ranks"),
-        ("algo=collnet-chain", NotApplicable, "CollNet reduces in switches between machines"),
-        ("collnet_enable=true", NotApplicable, "which no level models"),
+        ("algo=collnet-chain", NotApplicable, "CollNet chain is not modelled"),
+        ("algo=collnet-direct,collective=allgather", NotApplicable, "no allgather with"),
         ("algo=nvls", NotApplicable, "no allreduce with algo=nvls and proto=auto on these"),
         ("algo=tree,collective=allgather", NotApplicable, "expected ring with ll"),
         ("collective=alltoall,proto=ll", NotApplicable, "alltoall is point-to-point"),

@@ -156,6 +156,11 @@ def simulate(
             f"{workload.name or 'the workload'} has hardware broadcasts or barriers, which the "
             f"{level} level does not; choose the flit level or another algorithm"
         )
+    if level != "flow" and len(workload.tree):
+        raise InputError(
+            f"{workload.name or 'the workload'} has reductions in switches, which the {level} "
+            "level does not; choose the flow level or another algorithm"
+        )
     hosts = host_of_rank(fabric, workload.num_ranks, placement)
     if level == "flit":
         from weft.sim.flit.workloads import run_flits

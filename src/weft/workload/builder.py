@@ -204,6 +204,33 @@ class WorkloadBuilder(ProgramOrder):
         self.wait(rank, handles)
         return handles
 
+    def reduce_in_network(self, sends: ArrayLike, tree: ArrayLike = 0) -> None:
+        """Let sends stand for reductions in switches (docs/flow-level.md, Reductions in switches).
+
+        Such a send uses all links between the members of its tree in both directions, as long as it
+        departs. One send of each reduction has its bytes; those by which further members learn of
+        the result have none. Members tell the sender by ordinary messages that they are ready.
+
+        Parameters
+        ----------
+        sends
+            int [sends]: handles of the sends.
+        tree
+            int [sends], from 0: number of the tree of each send among those of this call. The
+            members of a tree are the ranks of its sends and their peers.
+
+        Raises
+        ------
+        InputError
+            If a handle is unknown, or a number is below 0; by `build`, if one is of no send.
+        """
+        handles = self._known(np.atleast_1d(sends))
+        number = self._each(tree, len(handles), "tree", integers=True).astype(np.int64)
+        if np.any(number < 0):
+            raise InputError("a tree has a number below 0")
+        before = 1 + max((int(numbers.max(initial=-1)) for _, numbers in self._trees), default=-1)
+        self._trees.append((handles, before + number))
+
     def sendrecv(
         self,
         ranks: ArrayLike,
@@ -422,6 +449,9 @@ class WorkloadBuilder(ProgramOrder):
             first = int(number[handle])
             multicast[first : first + count] = Multicast.FURTHER
             multicast[first] = what
+        tree = np.full(len(order) if self._trees else 0, -1, dtype=np.int32)
+        for handles, numbers in self._trees:
+            tree[number[handles]] = numbers
         del number
         kind, peer, size, duration = (_ordered(self._ops.column(at), order) for at in (1, 2, 3, 6))
         tag, comm, phase = (
@@ -432,6 +462,8 @@ class WorkloadBuilder(ProgramOrder):
         none = np.zeros(0, dtype=np.uint8)
         cpu = _ordered(self._ops.column(9), order) if self._uses_cpus else none
         del order
+        if len(tree) and np.any(kind[tree >= 0] != Kind.SEND):
+            raise InputError("a reduction in switches has an operation that is not a send")
         unmatched = Workload(
             name=self.name,
             op_offset=offset,
@@ -450,6 +482,7 @@ class WorkloadBuilder(ProgramOrder):
             release_ns=release,
             cpu=cpu,
             multicast=multicast,
+            tree=tree,
             comm_names=tuple(self._comms),
             notes=tuple(self.notes),
         )

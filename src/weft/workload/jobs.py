@@ -237,25 +237,31 @@ def _merged(jobs: Sequence[Job]) -> Workload:
     # Communicator 0 has the ranks of all jobs; no job uses it.
     comms = 1 + _starts([len(part.comm_names) for part in parts])
     phases = _starts([len(part.phase_names) for part in parts])
-
-    def joined(name: str, shifts: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Concatenate an array of all parts; entries of 0 or more get the shift of their part."""
-        arrays = [getattr(part, name) for part in parts]
-        if shifts is not None:
-            arrays = [
-                np.where(array < 0, array, array + shift.astype(array.dtype))
-                for array, shift in zip(arrays, shifts, strict=False)
-            ]
-        return np.concatenate(arrays)
+    trees = _starts([int(part.tree.max(initial=-1)) + 1 for part in parts])
 
     def offsets(name: str, shifts: NDArray[np.int64]) -> NDArray[np.int64]:
         arrays = [getattr(part, name)[:-1] for part in parts]
         moved = [array + shift for array, shift in zip(arrays, shifts, strict=False)]
         return np.concatenate([*moved, shifts[-1:]])
 
-    def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
-        """Concatenate an optional array, filled in parts without it; empty if no part has it."""
+    def shifted(name: str, shifts: NDArray[np.int64] | None) -> list[NDArray[Any]]:
+        """Return an array of all parts; entries of 0 or more get the shift of their part."""
         arrays = [getattr(part, name) for part in parts]
+        if shifts is None:
+            return arrays
+        return [
+            np.where(array < 0, array, array + shift.astype(array.dtype))
+            for array, shift in zip(arrays, shifts, strict=False)
+        ]
+
+    def joined(name: str, shifts: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        return np.concatenate(shifted(name, shifts))
+
+    def optional(
+        name: str, fill: Any, length: str, shifts: NDArray[np.int64] | None = None
+    ) -> NDArray[Any]:
+        """Concatenate an optional array, filled in parts without it; empty if no part has it."""
+        arrays = shifted(name, shifts)
         if not any(len(array) for array in arrays):
             return np.asarray(arrays[0])
         return np.concatenate(
@@ -296,6 +302,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         release_ns=release,
         cpu=optional("cpu", 0, "kind"),
         multicast=optional("multicast", Multicast.NONE, "kind"),
+        tree=optional("tree", -1, "kind", trees),
         comm_names=(
             "all jobs",
             *(f"{job.name}: {name}" for job in jobs for name in job.workload.comm_names),

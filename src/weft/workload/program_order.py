@@ -145,6 +145,8 @@ class ProgramOrder:
         self._open_of: dict[int, dict[int, None]] = {}
         # First handle, number of sends and kind of each multicast.
         self._multicasts: list[tuple[int, int, int]] = []
+        # Sends of reductions in switches, and the number of the tree of each.
+        self._trees: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._released = self._uses_cpus = False
         # Number of tags reserved on each communicator, whether one is in use now, and whether
         # other messages have tags below 0.

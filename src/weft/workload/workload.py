@@ -97,6 +97,9 @@ class Workload(FrozenArrays):
         uint8 [ops]: processor of the rank on which a calculation runs; empty when all are 0.
     multicast
         uint8 [ops]: `Multicast` of each operation; empty if there are none.
+    tree
+        int32 [ops]: number of the reduction in switches of each send, -1 for none; empty if there
+        are none. The members of a tree are all ranks between which its sends are.
     comm_names
         Names of the communicators; communicator 0 is the world.
     notes
@@ -122,6 +125,7 @@ class Workload(FrozenArrays):
     release_ns: NDArray[np.float64]
     cpu: NDArray[np.uint8]
     multicast: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    tree: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     comm_names: tuple[str, ...] = ("world",)
     notes: tuple[str, ...] = field(default=())
     step: TrainingStep | None = None

@@ -91,16 +91,18 @@ def is_ibsim(text: str) -> bool:
 
 
 def kind_of(node_type: str, description: str, vendor_id: int, device_id: int) -> NodeKind:
-    """Return the kind of a record's node: adapters are hosts, except SHARP aggregation nodes.
-
-    Aggregation nodes are listed as adapters on a port inside the switch; NVIDIA's have the
-    description "Mellanox Technologies Aggregation Node" and the device id 0xcf09.
-    """
-    aggregates = description.endswith("Aggregation Node") or (vendor_id, device_id) == (
-        0x2C9,
-        0xCF09,
-    )
+    """Return the kind of a record's node: adapters are hosts, except SHARP aggregation nodes."""
+    aggregates = is_aggregation_node(description, vendor_id, device_id)
     return NodeKind.AUXILIARY if aggregates and node_type != "Switch" else KINDS[node_type]
+
+
+def is_aggregation_node(description: str, vendor_id: int, device_id: int) -> bool:
+    """Return whether an adapter is a SHARP aggregation node, on a port inside its switch.
+
+    NVIDIA's have the description "Mellanox Technologies Aggregation Node" and the device id 0xcf09.
+    """
+    numbers = (vendor_id, device_id)
+    return description.endswith("Aggregation Node") or numbers == (0x2C9, 0xCF09)
 
 
 def node_record(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
@@ -35,6 +35,7 @@ from weft.sim.common.progress import REPORT_S, IncompleteRun, Progress
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import sharing_states
+from weft.sim.flow.trees import with_trees
 from weft.sim.keys.run import KeyRun
 from weft.workload import Kind, Workload
 
@@ -79,6 +80,15 @@ def run_flows(
     network, route_of_op = lay_messages(fabric, routes, workload, queues, options, keyed)
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
     route[queues.ops] = route_of_op
+    if len(workload.tree):
+        if keyed is not None or options["sharing"] == "penalty":
+            raise NotApplicable(
+                "reductions in switches have neither routing keys nor the sharing model penalty"
+            )
+        laying = {key: options[key] for key in LAYING}
+        network, tree_route = with_trees(fabric, routes, workload, hosts, network, **laying)
+        reduced = workload.tree >= 0
+        route[reduced] = tree_route[workload.tree[reduced]]
     pair = np.zeros(workload.num_ops, dtype=np.int32)
     pair[queues.ops] = queues.pair
     num_pairs, num_queues = len(queues.key), queues.queues(options["rendezvous"])

@@ -58,8 +58,8 @@ def nccl(
         As NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_NTHREADS (0: NCCL's
         own) and NCCL_BUFFSIZE; auto takes what NCCL chooses.
     pxn_disable, cross_nic, nvls_enable, collnet_enable
-        As NCCL_PXN_DISABLE, NCCL_CROSS_NIC, NCCL_NVLS_ENABLE and NCCL_COLLNET_ENABLE, which is
-        refused.
+        As NCCL_PXN_DISABLE, NCCL_CROSS_NIC, NCCL_NVLS_ENABLE and NCCL_COLLNET_ENABLE, which
+        the algorithm collnet-direct implies.
     net_overhead
         Time to post a message to an adapter (NCCL_NET_OVERHEAD); by default NCCL's own.
     cpu, architecture

@@ -82,6 +82,8 @@ def write_workload(
     entry = workload_writer.of_file(path, format)
     if len(workload.multicast):
         raise NotApplicable(f"the format {entry.name} has no hardware broadcasts and barriers")
+    if len(workload.tree):
+        raise NotApplicable(f"the format {entry.name} has no reductions in switches")
     written = entry.function(workload=workload, **workload_writer.bind(entry, options))
     if isinstance(written, bytes):
         write_bytes(path, written)

@@ -278,6 +278,38 @@ def _nvls(messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _
         _rooted(messages, tuner, choice, parent, share, part=each, copies=copies, scale=scale)
 
 
+def _collnet(messages: MessageGraph, tuner: Tuner, choice: NcclChoice, size: int, _: int) -> None:
+    """All-reduce with reduction in the switches between machines (CollNet direct).
+
+    The members of a machine send a part of the data to each head, which adds them up; the network
+    reduces the parts of the heads of a rail; each head sends the result to the others. The tree of
+    a rail reduces a slice when all its heads have signalled that they have it.
+    """
+    shape = tuner.shape
+    for head, share in enumerate(_cut(size, np.ones(tuner.heads)).tolist()):
+        first = [int(shape.chain(machine, head)[0]) for machine in range(shape.machines)]
+        cut = {"slices": max(1, -(-share // (choice.chunk_bytes * choice.channels))), "part": head}
+        ready = messages.add(first[1:], first[0], 0, network=2, combines=True, **cut)
+        data = messages.add(first[0], first[1], share, network=1, **cut)
+        told = messages.add(first[1], [first[0], *first[2:]], 0, network=2, **cut)
+        messages.stream(data, ready)
+        messages.stream(told, data)
+        messages.reduce_in_network([data, *told])
+        gives, has = [data, *ready], [told[0], data, *told[1:]]
+        options = {"part": head, "copies": choice.channels}
+        lane = 2 * head % LANES
+        for own, local, give, result in zip(first, shape.local, gives, has, strict=True):
+            for ends in ([node, own] for node in local.tolist() if node != own):
+                rise = _hop(
+                    messages, tuner, choice, ends, share, [], lane=lane, combines=True, **options
+                )
+                messages.stream(give, rise)
+                _hop(
+                    messages, tuner, choice, ends[::-1], share, result, lane=lane + 1,
+                    combines=False, **options,
+                )  # fmt: skip
+
+
 # -- point-to-point --------------------------------------------------------------------------------
 
 
@@ -325,4 +357,5 @@ ALGORITHMS: dict[tuple[str, str], Algorithm] = {
     **{(name, "p2p"): _point_to_point for name in ("alltoall", "sendrecv")},
     **{("allreduce", name): _nvls for name in ("nvls", "nvls-tree")},
     ("allreduce", "tree"): _tree,
+    ("allreduce", "collnet-direct"): _collnet,
 }

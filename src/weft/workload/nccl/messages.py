@@ -48,13 +48,14 @@ class Hop:
 class MessageGraph:
     """Messages between the members of a collective, numbered in the order in which they are added.
 
-    `hops`: costs of messages within a machine and between machines.
+    `hops`: costs of messages within a machine and between machines; signals have none.
     """
 
     def __init__(self, hops: tuple[Hop, Hop]):
-        self._hops = hops
+        self._hops = (*hops, Hop())
         self._columns: list[tuple[NDArray[Any], ...]] = []
         self._edges: list[NDArray[Any]] = []
+        self._on_trees: list[int] = []
         self.count = 0
 
     def add(
@@ -64,11 +65,11 @@ class MessageGraph:
     ) -> Ints:  # fmt: skip
         """Add messages of members to members, and return their numbers, int64 [messages].
 
-        `network`: whether a message leaves its machine. `repeats`: how many of NCCL's slices a
-        slice stands for. `lane`, `blocks`: first thread block of the sender, and how many share
-        the message; 0 if a proxy sends it. `part`, `combines`: number of the part of the data,
-        and whether the receiver adds it to its own, which only tests use. `scale`: bytes on the
-        link for each byte, besides the inflation of the hop.
+        `network`: whether a message leaves its machine; 2 for a signal. `repeats`: how many of
+        NCCL's slices a slice stands for. `lane`, `blocks`: first thread block of the sender, and
+        how many share the message; 0 if a proxy sends it. `part`, `combines`: number of the part of
+        the data (and of its tree), and whether the receiver adds it to its own. `scale`:
+        bytes on the link for each byte, besides the inflation of the hop.
         """
         columns = np.broadcast_arrays(
             source, to, size_bytes, network, slices, lane, blocks, part, combines, repeats, scale
@@ -85,6 +86,10 @@ class MessageGraph:
     def after_own(self, messages: Any, on: Any) -> None:
         """Let messages begin after the thread block of the same sender is done with others."""
         self._edges.append(np.stack([*np.broadcast_arrays(messages, on, 0)]).reshape(3, -1))
+
+    def reduce_in_network(self, messages: Any) -> None:
+        """Let messages stand for reductions in switches; those of a part have one tree."""
+        self._on_trees += np.ravel(messages).tolist()
 
     def columns(self) -> tuple[NDArray[Any], ...]:
         """Return the columns of all messages, in the order of the parameters of `add`."""
@@ -103,9 +108,9 @@ class MessageGraph:
         a pair of ranks match in order. `least_ns` [size]: shortest time of the collective at each
         member, beside its messages.
         """
-        source, to, size, network, slices, lane, blocks, _, _, repeats, scale = self.columns()
+        source, to, size, network, slices, lane, blocks, part, _, repeats, scale = self.columns()
         step, busy, rate, delay, inflation = (
-            np.where(network, getattr(self._hops[1], name), getattr(self._hops[0], name))
+            np.array([getattr(hop, name) for hop in self._hops])[network.astype(np.int64)]
             for name in ("step_ns", "busy_ns", "rate", "delay_ns", "inflation")
         )
         wire = np.ceil(size * inflation * scale - 1e-9).astype(np.int64)
@@ -161,6 +166,10 @@ class MessageGraph:
             duration_ns=np.tile(each(work, 0.0, 0.0, wait), groups),
             cpu=np.tile(each(lane[of] % LANES, 0, 0, LANES + np.arange(len(of)) % _DELAYS), groups),
         ).reshape(groups, total)  # fmt: skip
+        on_tree = np.isin(of, self._on_trees)
+        if on_tree.any():
+            number = part[of[on_tree]] * groups + np.arange(groups)[:, None]
+            builder.reduce_in_network(made[:, send[on_tree]].ravel(), number.ravel())
         least = np.tile(least_ns, groups)
         copies = builder.operations(members.ravel(), Kind.CALC, duration_ns=least, cpu=LANES - 1)
         end = builder.operations(members.ravel(), Kind.CALC).reshape(members.shape)

@@ -34,16 +34,16 @@ _ARCHITECTURES = ("volta", "ampere", "hopper", "blackwell")
 _NVLINK = {"volta": 20.0, "ampere": 20.0, "hopper": 20.6, "blackwell": 40.1}
 _BASE = {
     "tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4), "nvls": (0, 0, 0), "nvls-tree": (0, 0, 0),
-    "pat": (8.0, 8.0, 8.0),
+    "pat": (8.0, 8.0, 8.0), "collnet-direct": (0, 0, 0),
 }  # fmt: skip
 #: Latency of a hop by kind of link, algorithm and protocol.
 _HOP = {
     "nvlink": {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4), "nvls": (0, 0, 25.0),
-               "nvls-tree": (0, 0, 25.0), "pat": (0, 0, 4.0)},
+               "nvls-tree": (0, 0, 25.0), "pat": (0, 0, 4.0), "collnet-direct": (0, 0, 3.7)},
     "pcie": {"tree": (1.0, 1.9, 4.0), "ring": (1.0, 2.5, 5.7), "nvls": (0, 0, 0),
-             "nvls-tree": (0, 0, 0), "pat": (0, 0, 4.0)},
+             "nvls-tree": (0, 0, 0), "pat": (0, 0, 4.0), "collnet-direct": (0, 0, 3.7)},
     "net": {"tree": (5.0, 8.5, 14.0), "ring": (2.7, 4.0, 14.0), "nvls": (0, 0, 18.0),
-            "nvls-tree": (0, 0, 20.9), "pat": (0, 0, 14.0)},
+            "nvls-tree": (0, 0, 20.9), "pat": (0, 0, 14.0), "collnet-direct": (0, 0, 31.0)},
 }  # fmt: skip
 #: Limits by architecture, and by one, two or more machines.
 _LL_MAX = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
@@ -124,11 +124,8 @@ class Options:
             raise InputError(f"cross_nic is {self.cross_nic}; expected 0, 1 or 2")
         if self.buffsize < 8192:
             raise InputError(f"buffsize is {self.buffsize} bytes; expected at least 8192")
-        if self.collnet_enable or self.algo.startswith("collnet"):
-            raise NotApplicable(
-                "CollNet reduces in switches between machines (SHARP), which no level models; "
-                "expected ring, tree, nvls or nvls-tree"
-            )
+        if self.algo == "collnet-chain":
+            raise NotApplicable("CollNet chain is not modelled; expected collnet-direct")
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ class Tuner:
         at = PROTOCOLS.index(choice.protocol)
         name = "ring" if choice.algorithm == "p2p" else choice.algorithm
         inside, between = (1000 * us for us in self._hop_us(name, at))
-        if choice.algorithm == "p2p":
+        if choice.algorithm in ("p2p", "collnet-direct"):
             return Hop(delay_ns=inside), Hop(delay_ns=between)
         if name.startswith("nvls"):
             # 25 us are those of a reduction in the switch and of a multicast together.
@@ -319,6 +316,14 @@ class Tuner:
             between *= 2 if machines == 2 else 1
             most = _NVLS_TREE_MAX[self._arch][scale] if machines > 1 else between
             return self.heads * min(inside, between, most)
+        if algorithm == "collnet-direct":
+            on = self.options.collnet_enable or self.options.algo == algorithm
+            if not (on and reduces and machines > 1 and at == _SIMPLE):
+                return 0.0
+            fits = [rate for rate in self._speeds if rate <= self.shape.adapter_rate]
+            factor = (self.shape.size / machines / self.heads + 1) / 2  # processors of an adapter
+            bus = self.heads * max(fits, default=min(self._speeds)) / factor
+            return bus * (0.85 if self._arch >= 2 else 1.0)
         if algorithm == "pat":
             return 0.75 * bus * (gathers and machines == self.shape.size and at == _SIMPLE)
         if algorithm == "tree":
@@ -339,7 +344,7 @@ class Tuner:
     def _bandwidth(self, collective: str, algorithm: str, at: int) -> float:
         """Return the data per time of an algorithm; 0 if it does not exist."""
         n, bus = self.shape.size, self._bus(collective, algorithm, at)
-        if algorithm == "tree":
+        if algorithm in ("tree", "collnet-direct"):
             return bus / 2
         if algorithm != "ring" and collective in _HALVES:
             return bus
@@ -361,6 +366,9 @@ class Tuner:
             return base + twice * ((n - machines) * inside + (machines - 1) * between)
         if algorithm == "tree":
             return base + 2 * ((n // machines - 1) * inside + levels * between)
+        if algorithm == "collnet-direct":
+            others = n // machines - 1
+            return base + 2 * (min(1, others) * inside + 0.4 * others) + between
         if algorithm == "pat":
             return base + levels * between / 3.5 + n * 2.8
         return base + inside + (2 * levels * between if algorithm == "nvls-tree" else 0)
@@ -410,6 +418,11 @@ class Tuner:
             )
         algorithm, protocol = min(known, key=lambda key: times[key])
         notes: tuple[str, ...] = ()
+        if algorithm == "collnet-direct":
+            notes = (
+                "CollNet: switches reduce at the rate of their cables, also without a list of "
+                "aggregation nodes in the fabric",
+            )
         first = min(asked, key=lambda key: times[key])[0]
         if first in missing:
             notes = (
@@ -434,6 +447,8 @@ class Tuner:
             threads = min(self.options.nthreads or threads, 512)
         if (algorithm, protocol) == ("ring", "ll"):
             enough *= self.shape.size
+        if algorithm == "collnet-direct":
+            enough *= self.heads
         return max(1, min(self.channels, size // (threads * enough)))
 
     def _chunk(
@@ -451,6 +466,11 @@ class Tuner:
                 while chunk > least and size // (channels * chunk) < enough:
                     chunk //= 2
             return chunk, _LL128_SLICE
+        if algorithm == "collnet-direct":
+            for steps, least in ((128, 131072), (16, 65536), (16, 32768)):  # depth of 2
+                while step > least and size // (channels * self.heads * step) < steps:
+                    step //= 2
+            return step, step
         if algorithm.startswith("nvls"):
             chunk, parts = min(_NVLS_CHUNK, step), channels * self.heads
             if machines >= 4:
