@@ -128,6 +128,17 @@ def test_runs_on_128_machines_are_predicted_from_those_on_fewer(cluster, system,
             assert np.quantile(error, 0.9) < 0.15
 
 
+@pytest.mark.skipif(not MEASURED.exists(), reason="needs measured figures")
+def test_processors_do_not_take_the_time_of_the_wire():
+    """A search from the rate of cables alone ends with twice the time of large messages."""
+    fabric = weft.fabric("leaf-spine:leaves=4,spines=4,cables=4,hosts=16,rate=200")
+    rows = read_measurements(MEASURED).frame.filter(system="on-premises/dane", nodes=64)
+    hardware = weft.Hardware(switch_latency_ns=110)
+    found = fit(fabric, weft.route(fabric, "minhop"), rows, hardware=hardware)
+    assert found.parameters.adapter_gbps == pytest.approx(139, rel=0.02)
+    assert np.abs(found.ratio - 1).max() < 0.5
+
+
 def test_latencies_alone_do_not_tell_overhead_from_latency(cluster):
     points = [("latency", s, _figure(cluster, "latency", s, overhead_ns=150)) for s in SIZES[:12]]
     result = fit(*cluster, _rows(points))

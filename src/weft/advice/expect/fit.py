@@ -155,8 +155,15 @@ def _searched(model: _Model) -> tuple[list[int], tuple[int, ...], OptimizeResult
         8 / model.gbps,
     )
     guess = np.array([max(least / 4, 1.0), per_byte, least / 4, 0.01, 0.0])
+
+    def searched(begins: list[int], best: OptimizeResult) -> OptimizeResult:
+        """Also search from where large messages take their time on the wire, not of processors."""
+        start = best.x.copy()
+        start[1], start[-2] = per_byte, 0.0
+        return min(best, model.fitted(begins, np.inf, start), key=lambda each: each.cost)
+
     begins = [0]
-    best = model.fitted(begins, np.inf, guess)
+    best = searched(begins, model.fitted(begins, np.inf, guess))
     while len(begins) < _MOST_PARTS:
         tried = []
         for size in model.sizes[2:-1].tolist():
@@ -169,7 +176,7 @@ def _searched(model: _Model) -> tuple[list[int], tuple[int, ...], OptimizeResult
         further, new = min(tried, key=lambda each: each[0].cost)
         if best.cost - further.cost < _WORTH:
             break
-        best, begins = further, new
+        best, begins = searched(new, further), new
     thresholds = []
     for begin in begins[1:]:
         eager = int(model.sizes[model.sizes < begin].max())
