@@ -262,6 +262,8 @@ def test_small_sizes_of_nccl_have_the_error_of_steps():
     assert healthy.shown(1.1 * ideal[-1], sizes[-1]).endswith(f", {bus:.4g} GB/s")
     assert result(*np.where(rough, 1.8, 1.5)).status == "slow"
     assert result(*np.where(rough, 2.2, 1.1)).status != "as expected"
+    sizes, ideal = sizes[:2], ideal[:2]
+    assert [at.tolerance for at in result(1.8, 1.8).figures] == [1.0, 1.0]
     latency = {"ranks": 2, "nodes": 2}
     notes = expect(fabric, routes, _rows("latency", {8: 3000.0}, **latency)).notes
     assert any("give --overhead" in each for each in notes)

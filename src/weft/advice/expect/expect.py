@@ -246,6 +246,8 @@ def _with_error_of_steps(figures: Sequence[Figure]) -> list[Figure]:
     """Return sizes of nccl-tests, with the tolerance of those that depend on times of steps."""
     rates = [at.size_bytes / at.expected for at in figures]
     small = next(n for n, rate in enumerate(rates) if rate >= _STEPS_SHARE * max(rates))
+    if len(rates) > 1 and rates[-2] < _STEPS_SHARE * rates[-1]:
+        small = len(rates)  # the rate still rises at the largest size
     rough = [at._replace(tolerance=max(at.tolerance, _STEPS_ERROR)) for at in figures[:small]]
     return [*rough, *figures[small:]]
 
