@@ -224,6 +224,7 @@ def _arbitration(hardware: Hardware, links: int) -> dict[str, Any]:
         "low_weight": [weight for _, weight in low],
         "high_limit": in_bytes,
         "last_lane": [-1] * links,
+        "injected": [0] * links,
         "high_entry": [0] * links,
         "high_left": [high[0][1] if high else 0] * links,
         "low_entry": [0] * links,

@@ -192,7 +192,8 @@ def grant_in_adapter(net, out, time):
     packet = net.free_packet[net.number[FREE_PACKETS]]
     net.p_message[packet] = message
     net.p_bytes[packet] = num_bytes
-    net.p_number[packet] = net.number[PACKETS]
+    net.p_number[packet] = (net.injected[out] * net.num_links + out) % 2**31
+    net.injected[out] += 1
     net.p_passed[packet] = 0
     net.number[PACKETS] += 1
     if net.msg_left[message] < 0:

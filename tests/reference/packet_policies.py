@@ -33,7 +33,9 @@ def draw(seed: int, one: int, other: int, count: int) -> int:
 class Packet:
     """A packet and its hops: link, lane, begin and end of each departure."""
 
+    #: Index among the packets of the run, and number for random draws.
     number: int
+    drawn: int
     op: int
     connection: int
     wire_bytes: int
@@ -65,6 +67,7 @@ class Played:
         work, hosts, mtu = result.workload, result.host, self.hardware.mtu_bytes
         packets: dict[tuple[int, int], Packet] = {}
         left = {int(op): int(work.size_bytes[op]) for op in work.messages}
+        injected: dict[int, int] = defaultdict(int)
         for row in result.hop.tolist():
             op, sequence, link, lane, _, begin, end, _ = row
             connection = int(result.connections.connection[op])
@@ -73,8 +76,10 @@ class Played:
                 payload = min(left[op], mtu)
                 left[op] -= payload
                 goal = int(self.graph.destination_row[hosts[work.peer[op]]])
+                drawn = (injected[link] * result.network.num_links + link) % 2**31
+                injected[link] += 1
                 packets[key] = Packet(
-                    len(packets), op, connection, payload + self.hardware.header_bytes, goal
+                    len(packets), drawn, op, connection, payload + self.hardware.header_bytes, goal
                 )
             packets[key].hops.append((link, lane, begin, end))
         return list(packets.values())
@@ -171,7 +176,7 @@ class PlainRound:
             candidates = [
                 each for each, load in zip(candidates, loads, strict=True) if load == min(loads)
             ]
-        edge, _ = candidates[draw(played.seed, packet.number, row, len(candidates))]
+        edge, _ = candidates[draw(played.seed, packet.drawn, row, len(candidates))]
         return int(played.link_of[edge])
 
     def decide(self, packet: Packet, row: int, time: int) -> int | None:
@@ -182,7 +187,7 @@ class PlainRound:
             return None
         free = [via for via in range(len(routes.via_set)) if via not in ends]
         rows = len(routes.via)
-        via = free[draw(played.seed, packet.number, row + rows, len(free))]
+        via = free[draw(played.seed, packet.drawn, row + rows, len(free))]
         if self.threshold is None or not routes.direct:
             return via
         costs = []
@@ -373,7 +378,7 @@ class PlainConga:
         best = [edge for edge, m in zip(edges, metrics, strict=True) if m == min(metrics)]
         if cached in best:
             return cached
-        return best[draw(self.played.seed, packet.number, row, len(best))]
+        return best[draw(self.played.seed, packet.drawn, row, len(best))]
 
     def feedback(self, row: int, peer: int, time: int) -> dict[str, int]:
         """Return the feedback that a packet carries to the peer."""

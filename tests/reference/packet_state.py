@@ -166,9 +166,10 @@ class Network(NamedTuple):
     waiting: Any
     port_until: Any
     memory_until: Any
-    # Arbitration by link: lane granted last; entry and weight left in either table; bytes of high
-    # priority left.
+    # Arbitration by link: lane granted last; packets injected; entry and weight left in either
+    # table; bytes of high priority left.
     last_lane: Any
+    injected: Any
     high_entry: Any
     high_left: Any
     low_entry: Any

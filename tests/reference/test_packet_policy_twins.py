@@ -182,7 +182,7 @@ def test_paths_via_intermediates_agree_with_the_reference(
     threshold = (0, 500)[seed // 2]
     for policy, limit in (("valiant", None), (f"ugal:threshold={threshold},by={by}", threshold)):
         result, routes = played_run(
-            weft.fabric(spec), engine, policy, seed, 16, credit_latency_ns=7.0
+            weft.fabric(spec), engine, policy, seed, 24, credit_latency_ns=7.0
         )
         twin = PlainRound(Played(result, routes), threshold=limit, by=by)
         intermediates = set()

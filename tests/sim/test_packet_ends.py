@@ -146,7 +146,7 @@ def test_an_interrupt_while_arrays_grow_keeps_the_state_consistent(
     """Interrupts may come between any two lines; every run checks that no packet was lost."""
     grow, interrupts = state.PacketRunState._grow, []
 
-    def interrupted(self: state.PacketRunState) -> None:
+    def interrupted(self: state.PacketRunState, part: int) -> None:
         left = lines
 
         def trace(frame: FrameType, event: str, arg: object) -> object:
@@ -161,7 +161,7 @@ def test_an_interrupt_while_arrays_grow_keeps_the_state_consistent(
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            grow(self)
+            grow(self, part)
         finally:
             sys.settrace(before)
 

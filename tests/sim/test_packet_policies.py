@@ -98,7 +98,7 @@ def test_conga_leads_flowlets_around_a_slow_cable_far_away() -> None:
     # A local policy is best once full queues extend back to its switch.
     assert latency[CONGA] < 1.15 * latency["adaptive"]
     assert latency["ecmp"] > 8 * latency[CONGA]
-    assert share[CONGA] < share["ecmp"] / 3
+    assert share[CONGA] < share["ecmp"] / 2.5
 
 
 def test_conga_leads_flowlets_around_a_missing_cable() -> None:

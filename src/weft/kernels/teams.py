@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -180,6 +180,8 @@ class Team:
 
         if self._others is None:
             return [kernel(*arguments[0])]
+        if hasattr(kernel, "compile"):  # once, and in this thread
+            kernel.compile(tuple(map(typeof, arguments[0])))
         futures = [self._others.submit(alone, own) for own in arguments[1:]]
         try:
             first = alone(arguments[0])

@@ -21,6 +21,7 @@ from weft.core.settings import (
     Seed,
     Settings,
     Truth,
+    Whole,
     known_fields,
     settings,
 )
@@ -183,6 +184,8 @@ class RunSettings(Settings):
         in a workload of several jobs ``JOB:RANK:N``; in Python, indices of operations.
     max_time_ns
         Simulated time at which a run is stopped.
+    threads
+        Threads that simulate parts of the fabric side by side. Results are the same for any number.
 
     Raises
     ------
@@ -266,6 +269,13 @@ class RunSettings(Settings):
         ),
     ] = ()  # fmt: skip
     max_time_ns: Annotated[Nanoseconds | None, Option(levels=TIMED, group="runs")] = None
+    threads: Annotated[
+        Annotated[Whole, Field(ge=1)] | None,
+        Option(
+            levels=PACKET, group="runs",
+            usual="all processors for one large run, 1 for each of several runs",
+        ),
+    ] = None  # fmt: skip
 
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.kernels.lean import part_njit
 from weft.kernels.packet.calendar import give_slot, mark, take_slot
+from weft.kernels.packet.choice import next_serial
 from weft.kernels.packet.congestion_control import (
     NOTICE,
     delay_pair,
@@ -26,7 +27,7 @@ from weft.kernels.packet.lanes import (
     rounded,
     send_back,
 )
-from weft.kernels.packet.records import NEVER
+from weft.kernels.packet.records import HELD, NEVER
 from weft.kernels.program.events import ARRIVE, END, event, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT, queue_of
 
@@ -45,16 +46,8 @@ def join(net, ranks, op, now):
     left = ranks.program.size_bytes[op] if sends[op] == DATA else rules.control_bytes
     message.left_bytes = left
     message.missing_packets = max((left + rules.mtu_bytes - 1) // rules.mtu_bytes, 1)
-    message.latest_ps = now
     message.ready_ps = now
     message.next_sent = -1
-    message.next_complete = -1
-    connection = adapters.connections[message.connection]
-    if connection.oldest < 0:
-        connection.oldest = op
-    else:
-        messages[connection.newest].next_complete = op
-    connection.newest = op
     number = np.int64(message.pair)
     pair = adapters.pairs[number]
     if pair.first >= 0:
@@ -154,14 +147,14 @@ def inject(net, ranks, number, link, lane, now):
     packet.op = op
     packet.address = route.address
     packet.sequence = connection.sent_packets
-    packet.serial = count.serials
+    packet.serial = next_serial(net, link)
     packet.level = route.level
     packet.marks = 0
     packet.via = -1
     packet.out_link = link
     packet.out_lane = lane
     connection.sent_packets += 1
-    count.serials += 1
+    count.injected += 1
     count.in_flight += 1
     count.injected_bytes += wire_bytes
     if sends[op] == DATA and ranks.left[op] < 0:
@@ -242,29 +235,22 @@ def deliver(net, ranks, slot, link, lane, now):
     count.in_flight -= 1
     count.delivered += 1
     count.delivered_bytes += size
-    op = np.int64(packet.op)
-    message = net.adapters.messages[op]
-    number = np.int64(message.connection)
-    keep = False
-    if rules.reorders:
-        keep = _overtakes(net, number, slot, arrival)
-    if not keep:
-        give_slot(net.calendar, slot)
     send_back(net, link, lane, needed, back, now)
-    message.missing_packets -= 1
-    message.latest_ps = max(message.latest_ps, arrival)
-    connection = net.adapters.connections[number]
-    if message.missing_packets == 0 and connection.oldest == op:
-        _complete(net, ranks, connection)
+    if rules.reorders:
+        _put_in_order(net, ranks, slot, arrival)
+        return
+    _arrives_in_order(net, ranks, np.int64(packet.op), arrival)
+    give_slot(net.calendar, slot)
 
 
 @part_njit()
-def _overtakes(net, number, slot, arrival):
-    """Return whether this packet overtook a packet sent earlier; if so, hold this packet.
+def _put_in_order(net, ranks, slot, arrival):
+    """Hold a packet if it overtook a packet sent earlier.
 
     Otherwise, release the held packets that follow this packet without a gap in the sequence.
     """
     packets, packet = net.calendar.packets, net.calendar.packets[slot]
+    number = np.int64(net.adapters.messages[packet.op].connection)
     connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
     if packet.sequence != connection.in_order_packets:
         kept.early_packets += 1
@@ -281,9 +267,12 @@ def _overtakes(net, number, slot, arrival):
         else:
             packets[before].next = slot
         packet.time_ps = arrival
-        return True
+        packet.lane = HELD
+        return
     kept.in_order_at_ps = max(kept.in_order_at_ps, arrival)
     connection.in_order_packets += 1
+    _arrives_in_order(net, ranks, np.int64(packet.op), kept.in_order_at_ps)
+    give_slot(net.calendar, slot)
     held = np.int64(kept.first_held)
     while held >= 0 and packets[held].sequence == connection.in_order_packets:
         follower = packets[held]
@@ -293,31 +282,27 @@ def _overtakes(net, number, slot, arrival):
         kept.in_order_at_ps = max(kept.in_order_at_ps, arrived)
         kept.kept_ps += kept.in_order_at_ps - arrived
         kept.longest_kept_ps = max(kept.longest_kept_ps, kept.in_order_at_ps - arrived)
+        _arrives_in_order(net, ranks, np.int64(follower.op), kept.in_order_at_ps)
         after = np.int64(follower.next)
         give_slot(net.calendar, held)
         held = after
     kept.first_held = held
-    return False
 
 
 @part_njit()
-def _complete(net, ranks, connection):
-    """Complete the oldest message of a connection, and messages behind it that have arrived."""
-    messages, sends, kind = net.adapters.messages, net.adapters.sends, ranks.program.kind
-    op = np.int64(connection.oldest)
-    while messages[op].missing_packets == 0:
-        message = messages[op]
-        time = message.latest_ps + ranks.rules.adapter_latency
-        if sends[op] == DATA and kind[op] == PUT:
-            # No operation depends on the arrival of a put: no event is needed.
-            ranks.arrived[op] = time
-            ranks.count.arrived += 1
-        else:
-            push_event(ranks.heap, time, event(ARRIVE, op))
-        after = np.int64(message.next_complete)
-        connection.oldest = after
-        if after < 0:
-            return
-        following = messages[after]
-        following.latest_ps = max(following.latest_ps, message.latest_ps)
-        op = after
+def _arrives_in_order(net, ranks, op, time):
+    """Count a packet that arrived in order at `time`; if it is its message's last, that has come.
+
+    Packets of a connection leave in the order of its messages, so these also come in this order.
+    """
+    message = net.adapters.messages[op]
+    message.missing_packets -= 1
+    if message.missing_packets:
+        return
+    time += ranks.rules.adapter_latency
+    if net.adapters.sends[op] == DATA and ranks.program.kind[op] == PUT:
+        # No operation depends on the arrival of a put: no event is needed.
+        ranks.arrived[op] = time
+        ranks.count.arrived += 1
+    else:
+        push_event(ranks.heap, time, event(ARRIVE, op))

@@ -26,6 +26,18 @@ def draw(seed, number, row, count):
 
 
 @part_njit()
+def next_serial(net, link):
+    """Return the number, for draws, of the next packet that an adapter injects on a link.
+
+    It depends on nothing that happens elsewhere at the same time.
+    """
+    injecting = net.arbitration.arbiters[link]
+    number = injecting.injected * len(net.topology.links) + link
+    injecting.injected += 1
+    return number & 0x7FFFFFFF
+
+
+@part_njit()
 def lane_by_ports(net, slot, row, link):
     """Return the lane of a packet on an outgoing link, by the input and output port at a row."""
     packet, links, tables = net.calendar.packets[slot], net.topology.links, net.tables

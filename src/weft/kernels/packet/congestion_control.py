@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.calendar import push, take_slot
-from weft.kernels.packet.choice import draw
+from weft.kernels.packet.choice import draw, next_serial
 from weft.kernels.packet.lanes import duration
 from weft.kernels.records import record_type
 
@@ -272,8 +272,8 @@ def send_notice(net, link, lane):
     queue.first_notice = packet.next
     if queue.first_notice < 0 and net.lanes[index].first_pair < 0:
         net.topology.links[link].asking &= ~(np.int64(1) << lane)
-    packet.serial = count.serials
-    count.serials += 1
+    packet.serial = next_serial(net, link)
+    count.injected += 1
     count.in_flight += 1
     count.injected_bytes += packet.wire_bytes
     return slot

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.adapter import can_send, choose_pair, deliver, inject, join
-from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop, push
+from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
 from weft.kernels.packet.lanes import (
@@ -20,25 +20,29 @@ from weft.kernels.packet.lanes import (
     rounded,
     wake,
 )
+from weft.kernels.packet.mail import agree, send_on, take_mail
 from weft.kernels.packet.records import NEVER, WAKES
 from weft.kernels.packet.route import route
 from weft.kernels.packet.switch import choose_packet, enqueue, take
 from weft.kernels.parts import call_for_int
 from weft.kernels.program.operations import next_start, program_events, start_ready
 
-# Reasons for which the loop returns.
-DONE = 0
-MORE = 1
-TIME_OUT = 2
-STUCK = 3
-NO_ROOM = 4
-NO_PATH = 5
-NO_TRACE = 6
-PAUSED = 7
-ASKED = 8
+# Reasons for which the loop returns, and BEYOND within it: no event is left before the horizon.
+BEYOND = 0
+DONE = 1
+MORE = 2
+TIME_OUT = 3
+STUCK = 4
+NO_ROOM = 5
+NO_PATH = 6
+NO_TRACE = 7
+PAUSED = 8
+ASKED = 9
 
 #: Largest number of calendar slots, and of credit returns, that one event or grant takes.
 ROOM = 16
+#: Largest number of letters to other parts that one grant takes.
+LETTERS = 2
 
 
 @part_njit()
@@ -120,26 +124,16 @@ def _grant(net, ranks, number, now):
         return
     packet.link = number
     packet.lane = lane
-    push(net.calendar, slot, now + kind.arrival_ps)
+    send_on(net, slot, now + kind.arrival_ps)
 
 
-@lean_njit()
-def run(net, ranks, until, most_events):
-    """Simulate.
+@part_njit()
+def _advance(net, ranks, most_events):
+    """Handle the events before `COUNT.horizon_ps`.
 
-    `net`: `weft.kernels.parts.StateParts` of a `weft.kernels.packet.net.Net`. `ranks`: StateParts
-    of a `weft.kernels.program.state.Ranks`, with times in int64 ps. `until`: time after which no
-    event is handled, ps. `most_events`: number of instants (distinct times of events) after which
-    the loop returns.
-
-    Returns DONE (no operations or packets left), MORE (after `most_events` instants), TIME_OUT (at
-    `RULES.max_time_ps`), STUCK (no events, but operations or packets left), NO_ROOM (more slots are
-    needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is needed),
-    PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty).
+    Returns BEYOND at the horizon, or as `run`.
     """
-    count = net.count
-    calendar = net.calendar
-    instants = 0
+    count, calendar = net.count, net.calendar
     while True:
         now = count.now_ps
         if not count.granting:
@@ -148,17 +142,17 @@ def run(net, ranks, until, most_events):
                 if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                     return NO_ROOM
                 slot = pop(calendar)
-                count.events += 1
                 packet = calendar.packets[slot]
-                if packet.lane < WAKES:
-                    happens(net, slot, now)
-                    continue
                 if packet.lane == WAKES:
                     link = np.int64(packet.link)
                     give_slot(calendar, slot)
                     if net.topology.links[link].wake_at_ps <= now:
                         net.topology.links[link].wake_at_ps = NEVER
                     mark(net, link)
+                    continue
+                count.events += 1
+                if packet.lane < WAKES:
+                    happens(net, slot, now)
                     continue
                 if not route(net, slot, now):
                     count.fault_row = net.topology.links[packet.link].head_row
@@ -182,19 +176,66 @@ def run(net, ranks, until, most_events):
                 return NO_ROOM
             if len(net.trace.traced) and count.traced == len(net.trace.hops):
                 return NO_TRACE
+            if count.mailed + LETTERS > net.rules.box_size:
+                return BEYOND
             _grant(net, ranks, lowest_due(net), now)
         count.granting = 0
         time = next_start(ranks, next_time(calendar))
         if time > now:
-            if time == NEVER:
-                # Puts end at departure, before their packets arrive.
-                over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
-                return DONE if over else STUCK
-            if time > net.rules.max_time_ps:
-                return TIME_OUT
-            if time > until:
-                return PAUSED
-            if instants >= most_events:
+            if time >= count.horizon_ps:
+                return BEYOND
+            if count.instants >= most_events:
                 return MORE
-            instants += 1
+            count.instants += 1
             count.now_ps = time
+
+
+@part_njit()
+def _upcoming(net, ranks):
+    """Return the time of the next event; the present time if its instant is not over."""
+    if net.count.granting or net.count.due or ranks.count.ready_tail:
+        return net.count.now_ps
+    return next_start(ranks, next_time(net.calendar))
+
+
+@lean_njit(nogil=True)
+def run(net, ranks, until, most_events):
+    """Simulate a part of the fabric; all parts are simulated at the same time.
+
+    `net`: `weft.kernels.parts.StateParts` of a `weft.kernels.packet.net.Net`. `ranks`: StateParts
+    of a `weft.kernels.program.state.Ranks`, with times in int64 ps. `until`: time after which no
+    event is handled, ps. `most_events`: number of instants (distinct times of events) after which
+    the loop returns.
+
+    Returns DONE (no events; STUCK, if operations or packets are left, is for the caller to find),
+    MORE (after `most_events` instants of a part), TIME_OUT (at `RULES.max_time_ps`), NO_ROOM (more
+    slots are needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is
+    needed), PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty). If the reason is in one
+    part, the others return MORE.
+    """
+    count, several = net.count, net.rules.parts > 1
+    last = min(until, net.rules.max_time_ps)
+    count.instants = 0
+    count.horizon_ps = last + 1
+    why = np.int64(BEYOND)
+    if several and not take_mail(net):
+        why = np.int64(NO_ROOM)
+    while True:
+        time = np.int64(_upcoming(net, ranks))
+        if several:
+            time = agree(net, time, why)
+            if not take_mail(net):
+                if why == BEYOND:
+                    why = np.int64(NO_ROOM)
+                if 0 <= time <= last:
+                    continue  # the others, which go on, learn of it at the next meeting
+            count.horizon_ps = min(count.horizon_ps, last + 1)
+        if why != BEYOND:
+            return why
+        if time < 0:
+            return MORE
+        if time == NEVER:
+            return DONE
+        if time > last:
+            return TIME_OUT if time > net.rules.max_time_ps else PAUSED
+        why = np.int64(_advance(net, ranks, most_events))

@@ -102,8 +102,26 @@ class Trace(NamedTuple):
     hops: Any
 
 
+class Mail(NamedTuple):
+    """Mail between parts of the fabric; see `weft.kernels.packet.mail`."""
+
+    #: `PACKET` [2 * parts * box_size]: letters of each box of each part.
+    letters: Any
+    #: int32 [2 * parts * parts]: first letter of each box, sender and receiver.
+    first: Any
+    #: int32 [rows]: part of each row.
+    row_part: Any
+    #: int64 [2 * parts * LINE]: what parts tell each other when they meet, and their barrier.
+    told: Any
+    barrier: Any
+
+
 class Net(NamedTuple):
-    """State that all kernels of the packet level share."""
+    """State that all kernels of the packet level share.
+
+    With several parts, each has a tuple of its own. They share all arrays but `count`, `calendar`,
+    `credits`, `due`, `best`, `loads`, and those of `trace` that are written.
+    """
 
     #: One `RULES` and one `COUNT`.
     rules: Any
@@ -133,3 +151,4 @@ class Net(NamedTuple):
     loads: Any
     #: A `weft.kernels.packet.congestion_control.Control`.
     control: Any
+    mail: Mail

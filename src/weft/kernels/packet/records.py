@@ -12,6 +12,8 @@ from weft.kernels.records import record_type
 NEVER = 2**62
 #: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` defines lower values.
 WAKES = -1
+#: `PACKET.lane` of a packet that an adapter holds because one sent earlier has not arrived.
+HELD = -6
 
 
 # -- topology --------------------------------------------------------------------------------------
@@ -30,6 +32,7 @@ LINK = record_type(
     head_port="u2",  # port at the far end
     tail_port="u2",  # port at the near end
     is_due="u1",  # 1 while the link is in `Net.due`
+    crosses="u1",  # 1 if the rows at its ends are in different parts of the fabric
 )
 
 #: Properties that many links share.
@@ -61,7 +64,7 @@ PACKET = record_type(
     op="i4",  # operation of the packet's message
     address="i4",  # key of route lookups: a LID, an endpoint, or an index in the source routes
     sequence="i4",  # number of the packet in its connection
-    serial="i4",  # number of the packet in the order of injection
+    serial="i4",  # number of the packet for random draws; see `weft.kernels.packet.adapter`
     wire_bytes="i4",  # header and payload
     via="i4",  # intermediate, or -1; policies may use this field and the next three
     policy_a="i4",
@@ -127,6 +130,7 @@ ARBITER = record_type(
     low_entry="i4",  # present entry of the low table
     low_left="i4",  # rest of the weight of that entry, in units of 64 bytes
     limit_left="i4",  # bytes that the high table may send before the low table is served
+    injected="i4",  # packets that an adapter has injected on the link
 )
 
 #: Entry of a table of lane arbitration; the weight is in units of 64 bytes.
@@ -140,11 +144,9 @@ BEST = record_type(distance="i8", slot="i8")
 #: Message, request or answer that an operation sends.
 MESSAGE = record_type(
     left_bytes="i8",  # payload that has not been injected
-    latest_ps="i8",  # latest arrival of a packet so far
     ready_ps="i8",  # earliest departure of the next packet if there were no other traffic
-    missing_packets="i4",  # packets that have not arrived
+    missing_packets="i4",  # packets that have not arrived, or not in order
     next_sent="i4",  # next message of the queue pair
-    next_complete="i4",  # next message of the connection
     route="i4",  # index of the `ROUTE`
     connection="i4",  # index of the `CONNECTION`
     pair="i4",  # index of the `PAIR`
@@ -166,12 +168,10 @@ PAIR = record_type(
     used_bytes="i4",  # bytes sent in the present quantum
 )
 
-#: Connection: messages of one pair of ranks, which complete in the order in which they are posted.
+#: Connection: messages of one pair of ranks, whose packets leave in the order of the messages.
 CONNECTION = record_type(
-    oldest="i4",  # first message that is not complete
-    newest="i4",  # last message
     sent_packets="i4",  # packets injected
-    in_order_packets="i4",  # packets that have arrived without a gap in their sequence
+    in_order_packets="i4",  # if packets may overtake, those that have arrived without a gap
 )
 
 #: Packets of a connection that are held because a packet sent earlier has not arrived.
@@ -231,9 +231,12 @@ RULES = record_type(
     is_weighted="i8",  # 1: lane arbitration uses tables of weights
     reorders="i8",  # 1: packets of a connection may overtake each other
     has_control="i8",  # 1: congestion control is on
+    parts="i8",  # number of parts of the fabric, each simulated by a thread
+    lookahead_ps="i8",  # shortest time in which a part can change what happens in another
+    box_size="i8",  # letters that fit into a part's box, 1 if there is one part
 )
 
-#: State and counters.
+#: State and counters of a part.
 COUNT = record_type(
     now_ps="i8",  # simulated time
     granting="i8",  # 1 once links have begun to grant in this instant
@@ -241,16 +244,22 @@ COUNT = record_type(
     picked="i8",  # result of lane arbitration: lane * 2, plus 1 if from the high table
     soon_ps="i8",  # if arbitration picks no packet: earliest time at which it may pick one
     ready_ps="i8",  # and earliest time at which credits and arbitration alone prevent it
-    serials="i8",  # packets injected
+    injected="i8",  # packets injected
     injected_bytes="i8",  # size of these packets on the wire
     delivered="i8",  # packets delivered
     delivered_bytes="i8",  # size of these packets on the wire
     in_flight="i8",  # packets injected and not yet delivered
     hops="i8",  # packets granted
-    events="i8",  # events handled
+    events="i8",  # events handled, without wake-ups
     traced="i8",  # hops recorded
     fault_row="i8",  # row without an output link for a packet
     fault_op="i8",  # operation of that packet
+    instants="i8",  # instants since the loop was called
+    part="i8",  # number of this part
+    horizon_ps="i8",  # time before which events are handled without looking at other parts
+    box="i8",  # box of this part that is being filled, 0 or 1
+    mailed="i8",  # letters in that box
+    mail_ps="i8",  # earliest time at which one of them has effect
 )
 
 #: A hop of a traced message.

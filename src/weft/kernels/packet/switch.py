@@ -16,9 +16,9 @@ from weft.kernels.packet.lanes import (
     credits_of,
     duration,
     kind_of,
-    send_back,
     wake,
 )
+from weft.kernels.packet.mail import return_credits
 from weft.kernels.packet.records import NEVER
 
 
@@ -205,4 +205,5 @@ def take(net, slot, until, now):
         waits.ready_ps = min(waits.ready_ps, max(follower.time_ps, now))
         time = max(follower.time_ps, port_free(net, incoming))
         _schedule(net, other, time, now)
-    send_back(net, incoming, lane, needed, until + kind_of(net, incoming).credit_latency_ps, now)
+    back = until + kind_of(net, incoming).credit_latency_ps
+    return_credits(net, incoming, lane, needed, back, now)

@@ -15,10 +15,14 @@ NOT_YET = 4
 
 
 @lean_njit()
-def look(net, held, wants, wants_lane, why):
+def look(net, tails, heads, held, wants, wants_lane, why):
     """Write how full each buffer is, and what the packet that has waited longest in it waits for.
 
-    `net`: a `weft.kernels.packet.net.Net`. `held`, `wants`, `wants_lane`, `why`, int32, int32, int8
+    Each part of the fabric writes what it knows: how full the buffers are into which it sends, and
+    what waits in its own.
+
+    `net`: a `weft.kernels.packet.net.Net`. `tails`, `heads`, int32 [links]: parts that send on each
+    link, and that its packets reach. `held`, `wants`, `wants_lane`, `why`, int32, int32, int8
     and uint8 [links, lanes], written: credits taken by packets in the buffer; and output link,
     output lane and reason to wait of the packet that has waited longest. See
     `weft.sim.packet.Snapshots`.
@@ -28,8 +32,11 @@ def look(net, held, wants, wants_lane, why):
     for link in range(len(net.topology.links)):
         into = net.topology.links[link]
         for lane in range(count):
-            taken = credits_now(net.credits, net.lanes[link * count + lane], now)
-            held[link, lane] = max(rules.buffer_credits - taken, np.int64(0))
+            if tails[link] == net.count.part:
+                taken = credits_now(net.credits, net.lanes[link * count + lane], now)
+                held[link, lane] = max(rules.buffer_credits - taken, np.int64(0))
+            if heads[link] != net.count.part:
+                continue
             wants[link, lane] = -1
             wants_lane[link, lane] = -1
             why[link, lane] = NOTHING_WAITS

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
+from weft.kernels.packet.net import Calendar
 from weft.routing.routes import Routes
 from weft.sim.common.programs import deadlock_of_ranks
 from weft.sim.common.times import PS_PER_NS
@@ -35,23 +38,16 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
     bytes; ``credits``, the number of all credits; and ``held_credits``, the number of credits in
     use at the end.
     """
-    net, count, packets = state.net, state.net.count, state.net.calendar.packets
-    lanes, returns, rules = net.lanes, net.credits.returns, net.rules
-    free = np.zeros(len(packets), dtype=bool)
-    free[net.calendar.free[: net.calendar.state["free"]]] = True
+    net, count = state.net, state.count
+    lanes, rules = net.lanes, net.rules
     back = np.zeros(len(lanes), dtype=np.int64)
     for row in np.flatnonzero(lanes["first_return"] >= 0):
+        returns = state.nets[state.cut.tail[row // int(rules["lanes"])]].credits.returns
         index = int(lanes["first_return"][row])
         while index >= 0:
             back[row] += returns["credits"][index]
             index = int(returns["next"][index])
-    held = net.adapters.reordered["first_held"]
-    for first in held[held >= 0]:
-        slot = int(first)
-        while slot >= 0:
-            free[slot] = True
-            slot = int(packets["next"][slot])
-    flying = packets[~free]
+    flying = np.concatenate([_used_slots(each.calendar) for each in state.nets])
     flying = flying[flying["lane"] >= 0]
     wire = flying["wire_bytes"].astype(np.int64)
     row = flying["link"].astype(np.int64) * rules["lanes"] + flying["lane"]
@@ -67,7 +63,7 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
             f"link {link} lane {lane} has {total[wrong[0]]} credits in all instead of "
             f"{capacity[wrong[0]]}"
         )
-    injected, delivered = int(count["serials"]), int(count["delivered"])
+    injected, delivered = int(count["injected"]), int(count["delivered"])
     bytes_in, bytes_out = int(count["injected_bytes"]), int(count["delivered_bytes"])
     if injected != delivered + len(flying) or bytes_in != bytes_out + int(wire.sum()):
         raise BrokenInvariant(
@@ -86,14 +82,25 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
     }
 
 
+def _used_slots(calendar: Calendar) -> NDArray[Any]:
+    used = np.ones(len(calendar.packets), dtype=bool)
+    used[calendar.free[: calendar.state["free"]]] = False
+    return np.asarray(calendar.packets[used])
+
+
 def explain(
     why: int, fabric: Fabric, routes: Routes, workload: Workload, state: PacketRunState
 ) -> str:
     """Return text that says why a run cannot continue and names the node or the buffers."""
-    count = state.net.count
+    count = state.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
     if why == kernel.NO_PATH:
-        row, op = int(count["fault_row"]), int(count["fault_op"])
+        fault = min(
+            (net.count for net in state.nets if net.count["fault_row"] >= 0),
+            key=lambda each: int(each["now_ps"]),
+        )
+        row, op = int(fault["fault_row"]), int(fault["fault_op"])
+        now = f"{fault['now_ps'] / PS_PER_NS:g} ns"
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (
             f"the {routes.engine} routes of {fabric.name} have no next link at {name} for "

@@ -23,10 +23,14 @@ from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import check_fabric_times, check_workload
 from weft.sim.packet.network import PacketNetwork
+from weft.sim.packet.partition import cut_for
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import PacketRunState
 from weft.workload import Workload
+
+#: Options that have a field of their own in a result.
+OWN = frozenset({"hardware", "policy", "trace", "threads"})
 
 
 def run_packets(
@@ -72,18 +76,27 @@ def run_packets(
     check_workload(workload, connections, hardware, slowest, options)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
+    cut = cut_for(
+        fabric, network, connections, workload, hosts, options,
+        "" if keyed is None or not keyed.rules.scheduled else f"policy {policy} has one scheduler",
+    )  # fmt: skip
     state = PacketRunState.of(
-        workload, network, connections, hardware, bound, options, routes.num_vls, traced,
+        workload, network, connections, hardware, bound, options, routes.num_vls, traced, cut,
         keyed,
     )  # fmt: skip
-    why, partial = _run(state, workload, progress, _wire_bytes(fabric, workload, hosts, hardware))
+    with state.team:
+        why, partial = _run(
+            state, workload, progress, _wire_bytes(fabric, workload, hosts, hardware)
+        )
+        if partial:
+            state.align()
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_PATH):
         raise InputError(explain(why, fabric, routes, workload, state))
     if why == kernel.TIME_OUT and max_time_ns is None:
         raise InputError(
             f"simulated time exceeds {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
-            f"{int(state.ranks.count.arrived):,} of {len(workload.messages):,} messages "
+            f"{state.arrived:,} of {len(workload.messages):,} messages "
             "arrived"
         )
     conservation = check_conservation(state)
@@ -95,13 +108,14 @@ def run_packets(
         complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
         keys=None if keyed is None else keyed.plan,
+        threads=cut.parts, one_thread="" if cut.parts > 1 else cut.why,
     )  # fmt: skip
 
 
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that have no field of their own in a result."""
     lids = options["lids"]
-    kept = {key: options[key] for key in options if key not in ("hardware", "policy", "trace")}
+    kept = {key: options[key] for key in options if key not in OWN}
     return {**kept, "lids": lids if isinstance(lids, str) else "given"}
 
 
@@ -168,9 +182,9 @@ def _run(
         try:
             why = state.step(instants)
             raise_deferred()
-            done, count = state.ranks.count, state.net.count
+            count = state.count
             now = Progress(
-                int(done.ended), workload.num_ops, int(done.arrived),
+                state.ended, workload.num_ops, state.arrived,
                 messages, float(count["now_ps"]) / PS_PER_NS,
                 # Delivered bytes include control packets; wire_bytes includes only data packets.
                 min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,

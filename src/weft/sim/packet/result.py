@@ -182,6 +182,8 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     keys
         Routing keys of the workload as they were made, before a scheduler moves them; None if the
         policy uses no keys.
+    threads, one_thread
+        Number of threads of the simulation; and, if it is 1 although more were available, why.
     """
 
     fabric: Fabric
@@ -219,6 +221,8 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     num_events: int
     run_s: float
     keys: KeySet | None
+    threads: int
+    one_thread: str
 
     @property
     def reorders(self) -> bool:

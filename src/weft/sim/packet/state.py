@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from weft.kernels.parts import renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
+from weft.kernels.teams import Team
 from weft.sim.common.programs import host_times, lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
@@ -24,6 +25,7 @@ from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork, aligned
+from weft.sim.packet.partition import Partition, no_mail, split
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
@@ -41,19 +43,22 @@ _IN_BUCKET = 6
 class PacketRunState:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
+    `nets` and `programs` are the state of each part of `cut`, which the `team` simulates.
     `cut_short` is True if the last step ended before its number of instants; `kept` is the state of
-    the policy's kernels, and `parts` are the net and the ranks as the last step had them.
+    the policy's kernels, and `arguments` are the nets and the programs as the last step had them.
     """
 
-    net: Net
-    ranks: Ranks
+    nets: list[Net]
+    programs: list[Ranks]
+    cut: Partition
+    team: Team
     snapshot_ps: int
     next_look: int
     cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
     kept: Any = None
-    parts: Sequence[Any] = (None, None)
+    arguments: list[list[Any]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -66,6 +71,7 @@ class PacketRunState:
         options: Mapping[str, Any],
         lanes: int,
         traced: NDArray[np.uint8],
+        cut: Partition,
         keyed: KeyRun | None = None,
     ) -> PacketRunState:
         """Return the state at time 0."""
@@ -74,7 +80,8 @@ class PacketRunState:
             connections.message_routes,
             network.topology,
         )
-        reorders = policy.reorders or connections.several_paths
+        changes = keyed is not None and keyed.rules.scheduled
+        reorders = policy.reorders or connections.several_paths or changes
         takes, latency = host_times(workload, options["overhead"])
         ranks = lay_ranks(
             workload,
@@ -91,7 +98,7 @@ class PacketRunState:
                 "local_gbps": options["local_gbps"],
                 "local_units_per_byte": 8000.0,
                 "local_whole": True,
-                "scheduled": keyed is not None and keyed.rules.scheduled,
+                "scheduled": changes,
             },
         )
         if keyed is not None:
@@ -99,17 +106,14 @@ class PacketRunState:
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
-        slots = 4 * links + 1024
+        slots = 4 * links // cut.parts + 1024
+        shift = _shift(network, hardware.mtu_bytes + hardware.header_bytes, cut.parts)
+        team = Team(cut.parts)
         net = Net(
             rules=_rules(network, hardware, policy, options, lanes, connections, reorders),
-            count=record(records.COUNT),
+            count=record(records.COUNT, fault_row=-1, mail_ps=records.NEVER),
             topology=topology._replace(links=_copied(topology.links)),
-            calendar=_calendar(slots, network, hardware),
-            credits=Credits(
-                state=record(records.POOL, free=slots),
-                returns=aligned(slots, records.RETURN),
-                free=np.arange(slots - 1, -1, -1, dtype=np.int32),
-            ),
+            **_events(slots, shift),
             arbitration=arbitration(hardware.vl_arbitration, links),
             adapters=_adapters(workload, connections, ranks.sends, reorders),
             tables=message_routes.tables,
@@ -141,11 +145,15 @@ class PacketRunState:
                 links,
                 lanes,
             ),
+            mail=no_mail(len(topology.rows), team.barrier),
         )  # fmt: skip
+        nets, programs = split(net, ranks, cut, workload.rank, lambda: _events(slots, shift))
         return cls(
-            net=net,
-            ranks=ranks,
-            kept=policy.attach(net),
+            nets=nets,
+            programs=programs,
+            cut=cut,
+            team=team,
+            kept=policy.attach(nets[0]),
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
             keyed=keyed,
@@ -156,12 +164,9 @@ class PacketRunState:
         until, keyed = self.next_look, self.keyed
         if keyed is not None and keyed.next_change_ns < np.inf:
             until = min(until, int(picoseconds(keyed.next_change_ns)))
-        states = self.net, self.ranks
-        self.parts = [*map(renewed, self.parts, states)]
-        why = int(kernel.run(*self.parts, until, instants))
+        why = self._run(until, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
-            self._grow()
             return kernel.MORE
         if why == kernel.PAUSED:
             if until == self.next_look:
@@ -171,17 +176,82 @@ class PacketRunState:
         if why == kernel.ASKED:
             self._answer()
             return kernel.MORE
-        if why == kernel.NO_TRACE:
-            trace = self.net.trace
-            self.net = self.net._replace(trace=trace._replace(hops=_longer(trace.hops)))
-            return kernel.MORE
+        if why == kernel.DONE:
+            # Puts end at departure, before their packets arrive.
+            over = self.ended == self.ranks.program.kind.size and self.count["in_flight"] == 0
+            why = kernel.DONE if over else kernel.STUCK
         if why in (kernel.DONE, kernel.TIME_OUT):
             # Arrivals of puts are recorded in advance, and wake-ups may still be due after the end.
             why = kernel.DONE if self._is_over() else kernel.TIME_OUT
         if why == kernel.TIME_OUT:
             # There are no more events before the time limit.
-            self.net.count["now_ps"] = self.net.rules["max_time_ps"]
-        return int(why)
+            self._now(int(self.net.rules["max_time_ps"]))
+        return why
+
+    def _run(self, until: int, instants: int) -> int:
+        """Run all parts, and extend arrays that are full; return the reason of the first to stop.
+
+        After arrays were extended, this is NO_ROOM.
+        """
+        known = self.arguments or [[None, None] for _ in self.nets]
+        states = zip(self.nets, self.programs, strict=True)
+        self.arguments = [[*map(renewed, old, new)] for old, new in zip(known, states, strict=True)]
+        reasons = self.team.run(kernel.run, [(*own, until, instants) for own in self.arguments])
+        for part, why in enumerate(reasons):
+            if why == kernel.NO_ROOM:
+                self._grow(part)
+            elif why == kernel.NO_TRACE:
+                trace = self.nets[part].trace
+                longer = trace._replace(hops=_longer(trace.hops))
+                self.nets[part] = self.nets[part]._replace(trace=longer)
+        for why in (kernel.NO_PATH, kernel.NO_ROOM, kernel.NO_TRACE):
+            if why in reasons:
+                return kernel.NO_PATH if why == kernel.NO_PATH else kernel.NO_ROOM
+        return int(reasons[0])
+
+    def align(self) -> None:
+        """Bring all parts to the present time of the one that is furthest."""
+        latest = int(self.count["now_ps"])
+        while len(self.nets) > 1 and self._run(latest, 2**62) == kernel.NO_ROOM:
+            pass
+        self._now(latest)
+
+    def _now(self, time: int) -> None:
+        for net in self.nets:
+            net.count["now_ps"] = time
+
+    @property
+    def net(self) -> Net:
+        """State of the first part, which has the arrays that all parts share."""
+        return self.nets[0]
+
+    @property
+    def ranks(self) -> Ranks:
+        """Programs of the first part, which have the arrays that all parts share."""
+        return self.programs[0]
+
+    @property
+    def count(self) -> Any:
+        """Counters of all parts, and the time of the part that is furthest."""
+        if len(self.nets) == 1:
+            return self.net.count
+        counts = [net.count for net in self.nets]
+        sums = {
+            name: sum(int(each[name]) for each in counts)
+            for name in ("injected", "injected_bytes", "delivered", "delivered_bytes", "in_flight",
+                         "hops", "events", "traced")
+        }  # fmt: skip
+        return record(records.COUNT, now_ps=max(int(each["now_ps"]) for each in counts), **sums)
+
+    @property
+    def ended(self) -> int:
+        """Number of operations that have ended."""
+        return sum(int(ranks.count.ended) for ranks in self.programs)
+
+    @property
+    def arrived(self) -> int:
+        """Number of messages that have arrived."""
+        return sum(int(ranks.count.arrived) for ranks in self.programs)
 
     def _answer(self) -> None:
         """Pass requests and returns of routing keys to the scheduler."""
@@ -220,15 +290,15 @@ class PacketRunState:
         kind = self.ranks.program.kind
         messages = np.count_nonzero((kind == operations.SEND) | (kind == operations.PUT))
         return bool(
-            self.ranks.count.ended == len(kind)
-            and self.ranks.count.arrived == messages
-            and self.net.count["in_flight"] == 0
+            self.ended == len(kind)
+            and self.arrived == messages
+            and self.count["in_flight"] == 0
             and self._last() <= self.net.rules["max_time_ps"]
         )
 
     def _look(self) -> None:
         """Take the snapshot that is due."""
-        self.net.count["now_ps"] = self.next_look
+        self._now(self.next_look)
         arrays = *self.buffers(), *self.counters(self.next_look)
         self.seen.append((self.next_look, *arrays))
         size = sum(array.nbytes for array in arrays) * len(self.seen)
@@ -244,7 +314,8 @@ class PacketRunState:
             np.zeros((links, lanes), dtype=dtype)
             for dtype in (np.int32, np.int32, np.int8, np.uint8)
         )
-        view.look(self.net, *arrays)
+        for net in self.nets:
+            view.look(net, self.cut.tail, self.cut.head, *arrays)
         return arrays
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
@@ -268,7 +339,7 @@ class PacketRunState:
 
     def outcome(self, complete: bool) -> dict[str, Any]:
         """Return the fields of the result of a run that ended or was stopped."""
-        count = self.net.count
+        count = self.count
         ended, arrived = self.ranks.ended, self.ranks.arrived
         # The current time may be the time of a wake-up after the last end or arrival.
         end = self._last() if complete else int(count["now_ps"])
@@ -293,9 +364,14 @@ class PacketRunState:
             "kept_ps": self._kept("kept_ps"), "most_kept_ps": self._kept("longest_kept_ps"),
             "snapshots": self._snapshots(end),
             "congestion": congestion_record(self.net),
-            "hop": self.net.trace.hops[: count["traced"]],
+            "hop": self._hops(),
             "num_hops": int(count["hops"]), "num_events": int(count["events"]),
         }  # fmt: skip
+
+    def _hops(self) -> NDArray[Any]:
+        """Return the hops of all parts, in the order in which they began."""
+        hops = np.concatenate([net.trace.hops[: net.count["traced"]] for net in self.nets])
+        return hops[np.lexsort((hops["link"], hops["left_ps"]))]
 
     def _kept(self, name: str) -> NDArray[np.int64]:
         """Return a field of the reorder records of connections; zeros if packets stay in order."""
@@ -332,12 +408,12 @@ class PacketRunState:
             blocked_ps=stacked(9, np.int64, links),
         )
 
-    def _grow(self) -> None:
-        """Double the slots of the calendar and of credit returns."""
-        net, old = self.net, self.net.calendar
+    def _grow(self, part: int) -> None:
+        """Double the slots of the calendar and of credit returns of a part."""
+        net, old = self.nets[part], self.nets[part].calendar
         longer = ("packets", "active_time", "active_item", "far_time", "far_item")
         # Use a single assignment, so that an interrupt leaves a consistent state for the result.
-        self.net = net._replace(
+        self.nets[part] = net._replace(
             calendar=old._replace(
                 state=_more(old.state, len(old.packets)),
                 free=_with_fresh(old.free, int(old.state["free"])),
@@ -380,10 +456,9 @@ def _longer(array: NDArray[Any]) -> NDArray[Any]:
     return _copied(array, 2 * len(array))
 
 
-def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calendar:
-    """Return an empty calendar for `slots` packets and wake-ups."""
-    shift = _shift(network, hardware.mtu_bytes + hardware.header_bytes)
-    return Calendar(
+def _events(slots: int, shift: int) -> dict[str, Any]:
+    """Return an empty calendar for `slots` packets and wake-ups, and as many credit returns."""
+    calendar_of = Calendar(
         state=record(records.CALENDAR, free=slots, bucket=-1, shift=shift),
         packets=aligned(slots, records.PACKET),
         free=np.arange(slots - 1, -1, -1, dtype=np.int32),
@@ -394,6 +469,12 @@ def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calenda
         far_time=np.zeros(slots, dtype=np.int64),
         far_item=np.zeros(slots, dtype=np.int64),
     )
+    credits_of = Credits(
+        state=record(records.POOL, free=slots),
+        returns=aligned(slots, records.RETURN),
+        free=np.arange(slots - 1, -1, -1, dtype=np.int32),
+    )
+    return {"calendar": calendar_of, "credits": credits_of}
 
 
 def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
@@ -426,7 +507,7 @@ def _adapters(
         sends=sends,
         routes=connections.message_routes.routes,
         pairs=aligned(connections.num_queues * connections.num_pairs, records.PAIR, {"first": -1}),
-        connections=aligned(count, records.CONNECTION, {"oldest": -1}),
+        connections=aligned(count, records.CONNECTION),
         reordered=aligned(count if reorders else 1, records.REORDER, {"first_held": -1}),
     )
 
@@ -469,11 +550,13 @@ def _rules(
         is_weighted=weights is not None,
         reorders=reorders,
         has_control=hardware.congestion_control is not None,
+        parts=1,
+        box_size=kernel.LETTERS,
     )
 
 
-def _shift(network: PacketNetwork, packet_bytes: int) -> int:
+def _shift(network: PacketNetwork, packet_bytes: int, parts: int) -> int:
     """Return the binary logarithm of the width in ps of a bucket of the wheel, for busy links."""
-    per_ps = float((network.rate_gbps / (8000.0 * packet_bytes)).sum())
+    per_ps = float((network.rate_gbps / (8000.0 * packet_bytes)).sum()) / parts
     # The sum is 0 for a fabric without cables.
     return int(np.clip(np.log2(_IN_BUCKET / max(per_ps, 1e-9)), 4, 24))
