@@ -19,7 +19,7 @@ from weft.kernels.teams import meet
 
 #: `PACKET.lane` of a letter with credits: `PACKET.wire_bytes` is their number, `out_lane` the lane.
 CREDITS = -5
-#: int64 entries of `Mail.told` for each part, a cache line.
+#: int64 entries of `Mailboxes.told` for each part, a cache line.
 LINE = 8
 #: Free slots and credit returns that a part needs to take a letter.
 ROOM = 4

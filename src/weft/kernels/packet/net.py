@@ -102,7 +102,7 @@ class Trace(NamedTuple):
     hops: Any
 
 
-class Mail(NamedTuple):
+class Mailboxes(NamedTuple):
     """Mail between parts of the fabric; see `weft.kernels.packet.mail`."""
 
     #: `PACKET` [2 * parts * box_size]: letters of each box of each part.
@@ -151,4 +151,4 @@ class Net(NamedTuple):
     loads: Any
     #: A `weft.kernels.packet.congestion_control.Control`.
     control: Any
-    mail: Mail
+    mail: Mailboxes

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
+from weft.kernels.packet import records
 from weft.kernels.packet.net import Calendar
 from weft.routing.routes import Routes
 from weft.sim.common.programs import deadlock_of_ranks
@@ -27,7 +28,7 @@ class BrokenInvariant(WeftError):
     """Packets or credits lost or created in the simulation: a defect of weft, not of its input."""
 
 
-def check_conservation(state: PacketRunState) -> Mapping[str, int]:
+def check_conservation(state: PacketRunState, complete: bool) -> Mapping[str, int]:
     """Prove that packets and credits are conserved.
 
     As many packets were injected as have been delivered or are in flight; the same holds for bytes.
@@ -36,16 +37,18 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
 
     Returns ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in
     bytes; ``credits``, the number of all credits; and ``held_credits``, the number of credits in
-    use at the end.
+    use at the end of a run that was stopped. After the end of a complete run all return.
     """
     net, count = state.net, state.count
     lanes, rules = net.lanes, net.rules
-    back = np.zeros(len(lanes), dtype=np.int64)
+    now = records.NEVER if complete else int(count["now_ps"])
+    back, late = np.zeros((2, len(lanes)), dtype=np.int64)
     for row in np.flatnonzero(lanes["first_return"] >= 0):
         returns = state.nets[state.cut.tail[row // int(rules["lanes"])]].credits.returns
         index = int(lanes["first_return"][row])
         while index >= 0:
             back[row] += returns["credits"][index]
+            late[row] += returns["credits"][index] * (returns["time_ps"][index] > now)
             index = int(returns["next"][index])
     flying = np.concatenate([_used_slots(each.calendar) for each in state.nets])
     flying = flying[flying["lane"] >= 0]
@@ -78,7 +81,7 @@ def check_conservation(state: PacketRunState) -> Mapping[str, int]:
         "delivered_bytes": bytes_out,
         "in_flight_bytes": int(wire.sum()),
         "credits": int(capacity.sum()),
-        "held_credits": int(inside.sum() + back.sum()),
+        "held_credits": int(inside.sum() + late.sum()),
     }
 
 

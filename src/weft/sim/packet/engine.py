@@ -99,8 +99,8 @@ def run_packets(
             f"{state.arrived:,} of {len(workload.messages):,} messages "
             "arrived"
         )
-    conservation = check_conservation(state)
     complete = why == kernel.DONE and not partial
+    conservation = check_conservation(state, complete)
     return PacketResult(
         fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
         policy=policy, options=_recorded(options),

@@ -18,7 +18,7 @@ from weft.kernels.packet import records
 from weft.kernels.packet.engine import LETTERS
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.mail import LINE
-from weft.kernels.packet.net import Mail, Net
+from weft.kernels.packet.net import Mailboxes, Net
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
 from weft.sim.packet.connections import Connections
@@ -278,9 +278,9 @@ def _lookahead(
     return int(times.min(initial=records.NEVER // 4))
 
 
-def no_mail(rows: int, barrier: NDArray[np.int64]) -> Mail:
+def no_mail(rows: int, barrier: NDArray[np.int64]) -> Mailboxes:
     """Return the mail of a fabric of one part."""
-    return Mail(
+    return Mailboxes(
         letters=aligned(LETTERS, records.PACKET), first=np.full(2, -1, dtype=np.int32),
         row_part=np.zeros(rows, dtype=np.int32), told=np.zeros(2 * LINE, dtype=np.int64),
         barrier=barrier,
@@ -308,7 +308,7 @@ def split(
     touched += np.bincount(cut.head[crossing], minlength=parts)
     rules, size = net.rules, int(4 * touched.max() + 64)
     rules.parts, rules.lookahead_ps, rules.box_size = parts, cut.lookahead_ps, size
-    mail = Mail(
+    mail = Mailboxes(
         letters=aligned(2 * parts * size, records.PACKET),
         first=np.full(2 * parts * parts, -1, dtype=np.int32),
         row_part=cut.row, told=np.zeros(2 * parts * LINE, dtype=np.int64),

@@ -183,9 +183,13 @@ class PacketRunState:
         if why in (kernel.DONE, kernel.TIME_OUT):
             # Arrivals of puts are recorded in advance, and wake-ups may still be due after the end.
             why = kernel.DONE if self._is_over() else kernel.TIME_OUT
-        if why == kernel.TIME_OUT:
-            # There are no more events before the time limit.
-            self._now(int(self.net.rules["max_time_ps"]))
+        if why in (kernel.DONE, kernel.TIME_OUT):
+            # There are no more events before the end.
+            limit = int(self.net.rules["max_time_ps"])
+            end = self._last() if why == kernel.DONE else limit
+            while self.seen and self.next_look <= end:
+                self._look()
+            self._now(end)
         return why
 
     def _run(self, until: int, instants: int) -> int:

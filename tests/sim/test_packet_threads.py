@@ -1,0 +1,117 @@
+"""One run on several threads: every number of the result is that of one thread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.reference.packet_random import RandomCase, random_case
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.sim.packet.congestion_control import CongestionControl
+from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.result import PacketResult
+from weft.workload import Workload
+from weft.workload.sources import open_loop
+
+THREADS = (2, 3, 7)
+#: Number of random cases, and number of cases per test.
+NUM_CASES, AT_ONCE = 500, 25
+#: Fields that say how the result was computed.
+HOW = frozenset({"run_s", "threads", "one_thread"})
+#: Fabrics with the policies of each that draw, remember or detour.
+ADAPTIVE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "xgft:3;2,3,2;1,2,3": ("ecmp", ("spray", "conga", "adaptive:gap=200ns")),
+    "dragonfly:p=2,a=4,h=2": ("ugal", ("ugal", "valiant")),
+    "torus:3x3x3": ("dfsssp", ("deterministic",)),
+}
+
+
+def numbers(value: Any) -> Any:
+    """Return what a result says, as plain values that can be compared."""
+    if isinstance(value, PacketResult):
+        known = {each.name for each in fields(value)} - HOW
+        return {name: numbers(getattr(value, name)) for name in sorted(known)}
+    if is_dataclass(value) and not isinstance(value, (Hardware, Fabric, Workload)):
+        return {each.name: numbers(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return {key: numbers(each) for key, each in value.items()}
+    return value if isinstance(value, (int, float, str, type(None))) else None
+
+
+def assert_same(one: PacketResult, other: PacketResult, what: object) -> None:
+    expected, actual = numbers(one), numbers(other)
+    for name in expected:
+        assert expected[name] == actual[name], f"{name} of {what} on {other.threads} threads"
+
+
+def run_case(case: RandomCase, threads: int) -> PacketResult:
+    result = weft.simulate(
+        case.fabric, case.routes, case.workload, case.hosts, hardware=case.hardware,
+        policy=case.policy, lids=case.lids if case.lids.any() else "first",
+        trace=case.workload.messages, threads=threads, snapshot_ns=700.0, **case.options,
+        level="packet",
+    )  # fmt: skip
+    assert isinstance(result, PacketResult)
+    return result
+
+
+def compare(first: int) -> Counter[str]:
+    """Compare some random cases; count those that ran on several threads, and those refused."""
+    seen: Counter[str] = Counter()
+    for seed in range(first, first + AT_ONCE):
+        case = random_case(seed)
+        if seed % 4 == 0:
+            control = CongestionControl(
+                threshold=15, marking_rate=0, per=("qp", "sl")[seed % 8 > 0]
+            )
+            case.hardware = replace(case.hardware, congestion_control=control)
+        one = run_case(case, 1)
+        for threads in THREADS:
+            try:
+                several = run_case(case, threads)
+            except InputError as error:
+                assert "needs 1 thread" in str(error)
+                seen["refused"] += 1
+                continue
+            assert_same(one, several, f"case {seed}")
+            seen["same"] += 1
+    return seen
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", range(0, NUM_CASES, AT_ONCE))
+def test_random_runs_are_the_same_for_any_number_of_threads(first: int) -> None:
+    seen = compare(first)
+    assert seen["same"] > AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("spec", "policy"), [(spec, each) for spec in ADAPTIVE for each in ADAPTIVE[spec][1]]
+)
+def test_loaded_fabrics_are_the_same_for_any_number_of_threads(spec: str, policy: str) -> None:
+    fabric = weft.fabric(spec)
+    routes = weft.route(fabric, ADAPTIVE[spec][0])
+    switches = len(np.unique(fabric.graph.destination_row[: fabric.num_hosts]))
+    work = open_loop(
+        fabric.num_hosts, "uniform", load=0.7, rate_gbps=25.0, size=5000, duration_ns=20_000.0,
+        seed=3,
+    )  # fmt: skip
+    for control in (None, CongestionControl(threshold=12)):
+        hardware = Hardware(congestion_control=control, buffer_bytes=16384)
+        options: dict[str, Any] = {
+            "hardware": hardware, "policy": policy, "snapshot_ns": 900.0, "level": "packet",
+        }  # fmt: skip
+        one = weft.simulate(fabric, routes, work, threads=1, **options)
+        for threads in THREADS:
+            several = weft.simulate(fabric, routes, work, threads=threads, **options)
+            assert several.threads == min(threads, switches)
+            assert_same(one, several, (spec, policy))
