@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.reference.packet_random import RandomCase, random_case
 
 import weft
-from tests.reference.packet_random import RandomCase, random_case
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.sim.packet.congestion_control import CongestionControl
@@ -79,7 +79,8 @@ def compare(first: int) -> Counter[str]:
             try:
                 several = run_case(case, threads)
             except InputError as error:
-                assert "needs 1 thread" in str(error)
+                if "needs 1 thread" not in str(error):
+                    raise
                 seen["refused"] += 1
                 continue
             assert_same(one, several, f"case {seed}")

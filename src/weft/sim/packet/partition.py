@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,8 @@ def cut_for(
 
     By default there are as many threads as processors that this process may use, if the workload
     has `_LEAST_PACKETS`, but no more than leave each thread `_LEAST_HOPS` packet-hops between two
-    meetings when all hosts send at their full rate.
+    meetings when all hosts send at their full rate. A worker process, beside which others work,
+    uses one thread.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def cut_for(
         If several threads are asked for and only one part can be made.
     """
     wanted = options["threads"]
-    threads = wanted or cores()
+    threads = cores() if multiprocessing.parent_process() is None else 1
     given = fabric, network, connections, workload, hosts, options
     if wanted is not None:
         cut = partition(*given, wanted, one)

@@ -39,10 +39,10 @@ LOAD_STEP = 1e-6
 MOST_LOADS = 1000
 
 #: Settings of runs that a sweep does not have: its messages need no receive, each host has one
-#: rank, and the sweep itself limits the time of runs.
+#: rank, and the sweep itself limits the time of runs and uses the processors.
 OWN = (
     "eager_bytes", "handshake", "rendezvous", "local_gbps", "local_latency_ns", "max_time_ns",
-    "scheduler", "snapshot_ns", "trace",
+    "scheduler", "snapshot_ns", "trace", "threads",
 )  # fmt: skip
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.

@@ -68,6 +68,11 @@ _loaded = FabricCache(most_routes=12)
 
 def points(keys: Simulation, files: Files) -> list[Point]:
     """Return the runs of an experiment; specs are checked as far as possible without running."""
+    if keys.threads is not None:
+        raise InputError(
+            "threads: a study uses the processors for several runs at a time, each on one thread; "
+            "leave it out, and see --workers"
+        )
     check_fabric(keys, files)
     check_methods(keys, files)
     check_distinct(keys.sharing, "sharing")
