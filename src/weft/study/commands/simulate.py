@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from weft.core.columns import Column
+from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.routing import engine as engines
 from weft.sim.options import RunSettings, chooses, usual_choice
