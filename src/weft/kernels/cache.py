@@ -34,6 +34,7 @@ from numba.extending import is_jitted
 
 from weft.kernels import bundle
 from weft.kernels.described import constant_text, described
+from weft.kernels.indices import from_start
 from weft.kernels.libraries import KernelCompiler, PartCompiler
 
 try:
@@ -321,7 +322,8 @@ def fingerprint(kernel: Any) -> str:
                 reached.add(id(each))
                 waiting.append(each)
     versions = f"numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
-    text = "\n".join([versions, _named(_function(kernel)), *sorted(lines)])
+    indices = described(from_start.__code__, from_start.__doc__, set())
+    text = "\n".join([versions, indices, _named(_function(kernel)), *sorted(lines)])
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 

@@ -141,7 +141,8 @@ def split_shares(
                 here = order[k]
                 worst[here] = 0.0
                 choice = set_id[g, here] if here != g else -1
-                for j in range(set_offset[choice], set_offset[choice + 1] if choice >= 0 else -1):
+                first = set_offset[choice] if choice >= 0 else 0
+                for j in range(first, set_offset[choice + 1] if choice >= 0 else 0):
                     e = set_edge[j]
                     worst[here] = max(worst[here], loads[edge_link[e]], worst[edge_row[e]])
             slowest = worst[row]
