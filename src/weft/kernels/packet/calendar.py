@@ -1,9 +1,10 @@
 """Calendar queue of the packet level: events in the order of their times.
 
-An event is a slot of `PACKET`: a packet or a wake-up. A wheel of buckets holds the near future as
-lists. The events of the present bucket are in a heap, which is small because buckets are narrow;
-it is large only if very many events have the same time. Events beyond the wheel are in another
-heap.
+A slot is an `EVENT` and the `PACKET` that it is about, if it is no wake-up. A wheel of buckets holds
+the near future as lists. The events of the present bucket are in a heap, which is small because
+buckets are narrow; it is large only if very many events have the same time. The next bucket joins
+them when few are left, so that the memory of its packets has arrived when they are handled. Events
+beyond the wheel are in another heap.
 `calendar` is a `weft.kernels.packet.net.Calendar`; times are int64 ps.
 """
 
@@ -13,9 +14,12 @@ from weft.kernels.bits import lowest_bit
 from weft.kernels.heaps import sift_down, sift_up
 from weft.kernels.lean import part_njit, tiny_njit
 from weft.kernels.packet.records import NEVER
+from weft.kernels.prefetch import prefetch
 
 #: Buckets of the wheel.
 BUCKETS = 8192
+#: Number of events in the present bucket at which the next one joins it.
+FEW = 3
 
 
 @tiny_njit()
@@ -33,10 +37,11 @@ def give_slot(calendar, slot):
 
 
 @part_njit()
-def push(calendar, slot, time):
-    """Schedule a slot at a time, ps."""
-    state, packet = calendar.state, calendar.packets[slot]
-    packet.time_ps = time
+def push(calendar, slot, link, time):
+    """Schedule a slot at a time, ps. `link`: see `EVENT.link`."""
+    state, event = calendar.state, calendar.events[slot]
+    event.time_ps = time
+    event.link = link
     state.waiting += 1
     bucket = time >> state.shift
     ahead = bucket - state.bucket
@@ -45,30 +50,30 @@ def push(calendar, slot, time):
         index = bucket & (BUCKETS - 1)
         word = index >> 6
         bit = np.uint64(1) << np.uint64(index & 63)
-        packet.next = first[index] if used[word] & bit else -1
+        event.next = first[index] if used[word] & bit else -1
         used[word] |= bit
         first[index] = slot
         return
-    # Events of the same time are ordered by link.
-    item = np.int64(packet.link) << 32 | slot
+    item = max(link, ~link) << 32 | slot
     if ahead <= 0:
-        state.active += 1
-        sift_up(calendar.active_time, calendar.active_item, state.active - 1, time, item)
+        _activate(calendar, time, item)
     else:
         state.far += 1
         sift_up(calendar.far_time, calendar.far_item, state.far - 1, time, item)
 
 
 @part_njit()
+def _activate(calendar, time, item):
+    """Put an event on the heap of the present bucket."""
+    calendar.state.active += 1
+    sift_up(calendar.active_time, calendar.active_item, calendar.state.active - 1, time, item)
+
+
+@part_njit()
 def _next_bucket(calendar):
     """Advance to the next bucket with events, and move these to the heap."""
     state, used = calendar.state, calendar.bucket_used
-    active_time, active_item, far_time, far_item = (
-        calendar.active_time,
-        calendar.active_item,
-        calendar.far_time,
-        calendar.far_item,
-    )
+    far_time, far_item = calendar.far_time, calendar.far_item
     index = (state.bucket + 1) & (BUCKETS - 1)
     word = index >> 6
     bits = used[word] >> np.uint64(index & 63) << np.uint64(index & 63)
@@ -91,14 +96,13 @@ def _next_bucket(calendar):
         used[word] &= ~bit
         slot = np.int64(calendar.bucket_first[index])
         while slot >= 0:
-            packet = calendar.packets[slot]
-            item = np.int64(packet.link) << 32 | slot
-            state.active += 1
-            sift_up(active_time, active_item, state.active - 1, packet.time_ps, item)
-            slot = np.int64(packet.next)
+            prefetch(calendar.packets, slot)
+            event = calendar.events[slot]
+            link = np.int64(event.link)
+            _activate(calendar, event.time_ps, max(link, ~link) << 32 | slot)
+            slot = np.int64(event.next)
     while state.far and far_time[0] >> state.shift == bucket:
-        state.active += 1
-        sift_up(active_time, active_item, state.active - 1, far_time[0], far_item[0])
+        _activate(calendar, far_time[0], far_item[0])
         state.far -= 1
         size = state.far
         sift_down(far_time, far_item, size, far_time[size], far_item[size])
@@ -107,10 +111,14 @@ def _next_bucket(calendar):
 @part_njit()
 def next_time(calendar):
     """Return the time of the next event, ps; NEVER if there is no event."""
-    if calendar.state.active == 0:
-        if calendar.state.waiting == 0:
+    state = calendar.state
+    if state.active <= FEW:
+        following = (state.bucket + 1) & (BUCKETS - 1)
+        is_near = calendar.bucket_used[following >> 6] >> np.uint64(following & 63)
+        if state.waiting == 0:
             return np.int64(NEVER)
-        _next_bucket(calendar)
+        if is_near or state.active == 0:
+            _next_bucket(calendar)
     return calendar.active_time[0]
 
 

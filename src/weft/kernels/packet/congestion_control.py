@@ -168,10 +168,9 @@ def delay_pair(net, pair, link):
     """Schedule the return of a queue pair to the queue of its lane when its delay ends."""
     slot = take_slot(net.calendar)
     event = net.calendar.packets[slot]
-    event.link = link
     event.lane = DELAY_ENDS
     event.op = pair
-    push(net.calendar, slot, net.control.paces[pair].next_at_ps)
+    push(net.calendar, slot, link, net.control.paces[pair].next_at_ps)
 
 
 @part_njit()
@@ -223,10 +222,10 @@ def notify(net, slot, link, arrival):
         here = take_slot(net.calendar)
         kind = NOTICE_TO_SEND
     event = net.calendar.packets[here]
-    event.link = link
+    event.time_ps = arrival
     event.lane = kind
     event.op = op
-    push(net.calendar, here, arrival)
+    push(net.calendar, here, link, arrival)
     return kind == NOTICE_ARRIVED
 
 

@@ -21,9 +21,9 @@ from weft.kernels.packet.lanes import (
     wake,
 )
 from weft.kernels.packet.mail import agree, send_on, take_mail
-from weft.kernels.packet.records import NEVER, WAKES
-from weft.kernels.packet.route import route
-from weft.kernels.packet.switch import choose_packet, enqueue, take
+from weft.kernels.packet.records import NEVER
+from weft.kernels.packet.route import CANDIDATES, route
+from weft.kernels.packet.switch import choose_packet, enqueue, look_ahead, take
 from weft.kernels.parts import call_for_int
 from weft.kernels.program.operations import next_start, program_events, start_ready
 
@@ -124,6 +124,8 @@ def _grant(net, ranks, number, now):
         return
     packet.link = number
     packet.lane = lane
+    if rules.route_kind != CANDIDATES:
+        route(net, slot, now)  # what does not depend on the state is known before it arrives
     send_on(net, slot, now + kind.arrival_ps)
 
 
@@ -142,19 +144,22 @@ def _advance(net, ranks, most_events):
                 if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                     return NO_ROOM
                 slot = pop(calendar)
-                packet = calendar.packets[slot]
-                if packet.lane == WAKES:
-                    link = np.int64(packet.link)
+                look_ahead(net)
+                if calendar.events[slot].link < 0:
+                    link = ~np.int64(calendar.events[slot].link)
                     give_slot(calendar, slot)
                     if net.topology.links[link].wake_at_ps <= now:
                         net.topology.links[link].wake_at_ps = NEVER
                     mark(net, link)
                     continue
                 count.events += 1
-                if packet.lane < WAKES:
+                packet = calendar.packets[slot]
+                if packet.lane < 0:
                     happens(net, slot, now)
                     continue
-                if not route(net, slot, now):
+                if net.rules.route_kind == CANDIDATES:
+                    route(net, slot, now)
+                if packet.out_link < 0:
                     count.fault_row = net.topology.links[packet.link].head_row
                     count.fault_op = packet.op
                     return NO_PATH

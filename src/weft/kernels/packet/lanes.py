@@ -7,7 +7,7 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit, tiny_njit
 from weft.kernels.packet.calendar import push, take_slot
-from weft.kernels.packet.records import NEVER, WAKES
+from weft.kernels.packet.records import NEVER
 
 #: Units of the weights of lanes and of the limit of high priority, and the value for no limit.
 WEIGHT_BYTES = 64
@@ -57,11 +57,7 @@ def wake(net, link, time):
     if woken.wake_at_ps <= time:
         return
     woken.wake_at_ps = time
-    slot = take_slot(net.calendar)
-    event = net.calendar.packets[slot]
-    event.link = link
-    event.lane = WAKES
-    push(net.calendar, slot, time)
+    push(net.calendar, take_slot(net.calendar), ~link, time)
 
 
 @part_njit()

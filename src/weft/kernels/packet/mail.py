@@ -53,7 +53,7 @@ def send_on(net, slot, time):
     packet = net.calendar.packets[slot]
     link = net.topology.links[packet.link]
     if not link.crosses:
-        push(net.calendar, slot, time)
+        push(net.calendar, slot, np.int64(packet.link), time)
         return
     index = _letter(net)
     net.mail.letters[index] = packet
@@ -98,7 +98,7 @@ def take_mail(net):
             else:
                 slot = take_slot(calendar)
                 calendar.packets[slot] = letter
-                push(calendar, slot, time)
+                push(calendar, slot, np.int64(letter.link), time)
             index = np.int64(letter.next)
         mail.first[at] = -1
     return True

@@ -24,8 +24,9 @@ class Calendar(NamedTuple):
 
     #: One `CALENDAR`.
     state: Any
-    #: `PACKET` of each slot, and int32 stack of free slots.
+    #: `PACKET` and `EVENT` of each slot, and int32 stack of free slots.
     packets: Any
+    events: Any
     free: Any
     #: int32 first slot of each bucket's list, and uint64 words with a bit for each bucket in use.
     bucket_first: Any

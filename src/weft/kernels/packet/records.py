@@ -10,8 +10,6 @@ from weft.kernels.records import record_type
 
 #: Infinite time, ps.
 NEVER = 2**62
-#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` defines lower values.
-WAKES = -1
 #: `PACKET.lane` of a packet that an adapter holds because one sent earlier has not arrived.
 HELD = -6
 
@@ -55,12 +53,19 @@ PORT = record_type(in_link="i4", out_link="i4")
 
 # -- events and packets ----------------------------------------------------------------------------
 
-#: A packet, or another event of the calendar.
+#: When a slot of the calendar is due, beside the slot's `PACKET`.
+EVENT = record_type(
+    time_ps="i8",  # time of the event
+    link="i4",  # link by which events of the same time are ordered; ~link: a wake-up of the link
+    next="i4",  # next event of the same bucket
+)
+
+#: A packet, or an event of congestion control.
 PACKET = record_type(
-    time_ps="i8",  # time of the event; in a queue, earliest departure; if held to reorder, arrival
+    time_ps="i8",  # in a queue, earliest departure; if held to reorder, arrival
     next="i4",  # next packet in the same list
-    link="i4",  # incoming link, or link to wake
-    out_link="i4",  # outgoing link
+    link="i4",  # incoming link
+    out_link="i4",  # outgoing link, -1 if there is none
     op="i4",  # operation of the packet's message
     address="i4",  # key of route lookups: a LID, an endpoint, or an index in the source routes
     sequence="i4",  # number of the packet in its connection
@@ -70,7 +75,7 @@ PACKET = record_type(
     policy_a="i4",
     policy_b="i4",
     policy_c="i4",
-    lane="i1",  # lane on `link`
+    lane="i1",  # lane on `link`; a negative number is an event of `congestion_control`
     out_lane="i1",  # lane on `out_link`
     level="u1",  # service level
     marks="u1",  # FECN and BECN bits of congestion control

@@ -18,10 +18,9 @@ NO_PATH = -1
 
 @part_njit()
 def route(net, slot, now):
-    """Set the output link and lane of a packet at the row where it has arrived.
+    """Set the output link, -1 if there is none, and lane of a packet at the head of its link.
 
-    `net`: a `weft.kernels.packet.net.Net`. `now`: time, ps. Returns False if there is no output
-    link.
+    `net`: a `weft.kernels.packet.net.Net`. `now`: time, ps.
     """
     rules, tables, packet = net.rules, net.tables, net.calendar.packets[slot]
     row = np.int64(net.topology.links[packet.link].head_row)
@@ -62,10 +61,7 @@ def route(net, slot, now):
             taken = tables.candidates[at]
             link = np.int64(taken.link)
             lane = lane_of(net, slot, row, taken)
-    if link < 0:
-        return False
-    if rules.lane_kind == BY_PORTS:
+    if rules.lane_kind == BY_PORTS and link >= 0:
         lane = lane_by_ports(net, slot, row, link)
     packet.out_link = link
     packet.out_lane = lane
-    return True

@@ -20,6 +20,7 @@ from weft.kernels.packet.lanes import (
 )
 from weft.kernels.packet.mail import return_credits
 from weft.kernels.packet.records import NEVER
+from weft.kernels.prefetch import prefetch
 
 
 @tiny_njit()
@@ -84,6 +85,27 @@ def _schedule(net, link, time, now):
         mark(net, link)
     else:
         wake(net, link, time)
+
+
+@part_njit()
+def look_ahead(net):
+    """Request the memory that the next event will need."""
+    calendar, rules = net.calendar, net.rules
+    if calendar.state.active == 0:
+        return
+    item = calendar.active_item[0]
+    into, slot = item >> 32, item & np.int64(0xFFFFFFFF)
+    lanes, links = net.lanes, net.topology.links
+    packet = calendar.packets[slot]
+    out, lane = np.int64(packet.out_link), np.int64(packet.lane)
+    prefetch(links, into)
+    prefetch(lanes, into * rules.lanes)
+    prefetch(links, out)
+    prefetch(lanes, out * rules.lanes + packet.out_lane)
+    prefetch(net.queues, into * rules.lanes)
+    prefetch(net.port_free, into * rules.speedup)
+    prefetch(net.asked, (out * rules.lanes + lane) * rules.words)
+    prefetch(net.arbitration.arbiters, out)
 
 
 @part_njit()

@@ -487,11 +487,15 @@ def _candidate_cycle(fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.i
 def reached_rows(
     fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Return whether each row has a path to each endpoint's first LID, bool [endpoints, rows]."""
+    """Return whether each row has a path to each endpoint's first LID, bool [endpoints, rows].
+
+    `endpoints`: -1 for none, to which there is no path.
+    """
     graph = fabric.graph
     reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
     arriving_rows(
-        routes.table, (endpoints << routes.lmc).astype(np.int32), graph.destination_row[endpoints],
+        routes.table, (endpoints << routes.lmc).astype(np.int32),
+        np.where(endpoints < 0, -1, graph.destination_row[endpoints]),
         graph.destination_link[endpoints], graph.parts, routes.no_path, reached,
     )  # fmt: skip
     return reached

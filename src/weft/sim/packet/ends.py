@@ -86,7 +86,7 @@ def check_conservation(state: PacketRunState, complete: bool) -> Mapping[str, in
 
 
 def _used_slots(calendar: Calendar) -> NDArray[Any]:
-    used = np.ones(len(calendar.packets), dtype=bool)
+    used = calendar.events["link"] >= 0  # without wake-ups
     used[calendar.free[: calendar.state["free"]]] = False
     return np.asarray(calendar.packets[used])
 

@@ -415,7 +415,7 @@ class PacketRunState:
     def _grow(self, part: int) -> None:
         """Double the slots of the calendar and of credit returns of a part."""
         net, old = self.nets[part], self.nets[part].calendar
-        longer = ("packets", "active_time", "active_item", "far_time", "far_item")
+        longer = ("packets", "events", "active_time", "active_item", "far_time", "far_item")
         # Use a single assignment, so that an interrupt leaves a consistent state for the result.
         self.nets[part] = net._replace(
             calendar=old._replace(
@@ -465,6 +465,7 @@ def _events(slots: int, shift: int) -> dict[str, Any]:
     calendar_of = Calendar(
         state=record(records.CALENDAR, free=slots, bucket=-1, shift=shift),
         packets=aligned(slots, records.PACKET),
+        events=aligned(slots, records.EVENT),
         free=np.arange(slots - 1, -1, -1, dtype=np.int32),
         bucket_first=np.zeros(calendar.BUCKETS, dtype=np.int32),
         bucket_used=np.zeros(calendar.BUCKETS >> 6, dtype=np.uint64),
