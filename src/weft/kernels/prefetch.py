@@ -8,7 +8,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def prefetch(typing_context, array, index):
-    """Request the cache line of an entry of a one-dimensional array, without waiting for it."""
+    """Request the cache line of an entry, by its number in C order, without waiting for it."""
 
     def generate(context, builder, signature, arguments):
         kind = signature.args[0]

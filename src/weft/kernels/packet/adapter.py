@@ -222,11 +222,11 @@ def deliver(net, ranks, slot, link, lane, now):
     takes = duration(net, link, size)
     arrival = now + kind.latency_ps + takes
     if kind.memory_gbps > 0:
-        into = net.topology.links[link]
+        into = net.adapters.memories[link]
         writing = rounded(size, kind.memory_gbps)
         begin = arrival - takes + max(takes - writing, 0)
-        arrival = max(begin, into.memory_free_ps) + writing
-        into.memory_free_ps = arrival
+        arrival = max(begin, into.free_at_ps) + writing
+        into.free_at_ps = arrival
     needed = credits_of(rules, size)
     back = arrival + kind.credit_latency_ps
     if rules.has_control and packet.marks and notify(net, slot, link, arrival):

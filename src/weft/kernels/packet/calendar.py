@@ -1,10 +1,10 @@
 """Calendar queue of the packet level: events in the order of their times.
 
-A slot is an `EVENT` and the `PACKET` that it is about, if it is no wake-up. A wheel of buckets holds
-the near future as lists. The events of the present bucket are in a heap, which is small because
-buckets are narrow; it is large only if very many events have the same time. The next bucket joins
-them when few are left, so that the memory of its packets has arrived when they are handled. Events
-beyond the wheel are in another heap.
+A slot is an `EVENT` and, unless that is a wake-up, its `PACKET`. A wheel of buckets holds the near
+future as lists. The events of the present bucket are in a heap, which is small because buckets are
+narrow; it is large only if very many events have the same time. The next bucket joins them when few
+are left, so that its packets are in the cache when they are handled. Events beyond the wheel are in
+another heap.
 `calendar` is a `weft.kernels.packet.net.Calendar`; times are int64 ps.
 """
 

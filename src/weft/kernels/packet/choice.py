@@ -31,7 +31,7 @@ def next_serial(net, link):
 
     It depends on nothing that happens elsewhere at the same time.
     """
-    injecting = net.arbitration.arbiters[link]
+    injecting = net.topology.links[link]
     number = injecting.injected * len(net.topology.links) + link
     injecting.injected += 1
     return number & 0x7FFFFFFF

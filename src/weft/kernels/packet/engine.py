@@ -22,9 +22,10 @@ from weft.kernels.packet.lanes import (
 )
 from weft.kernels.packet.mail import agree, send_on, take_mail
 from weft.kernels.packet.records import NEVER
-from weft.kernels.packet.route import CANDIDATES, route
+from weft.kernels.packet.route import CANDIDATES, TABLES, route
 from weft.kernels.packet.switch import choose_packet, enqueue, look_ahead, take
 from weft.kernels.parts import call_for_int
+from weft.kernels.prefetch import prefetch
 from weft.kernels.program.operations import next_start, program_events, start_ready
 
 # Reasons for which the loop returns, and BEYOND within it: no event is left before the horizon.
@@ -63,9 +64,8 @@ def _grant(net, ranks, number, now):
         pair = np.int64(-1)
         slot = choose_packet(net, number, now)
         can_grant = slot >= 0
-    waits = net.arbitration.arbiters[number]
     if not can_grant:
-        waits.ready_ps = min(waits.ready_ps, count.ready_ps)
+        link.ready_ps = min(link.ready_ps, count.ready_ps)
         if count.soon_ps < NEVER:
             wake(net, number, count.soon_ps)
         return
@@ -81,15 +81,18 @@ def _grant(net, ranks, number, now):
     else:
         could = net.calendar.packets[slot].time_ps
     packet, kind = net.calendar.packets[slot], kind_of(net, number)
+    if rules.route_kind == TABLES:
+        forwarding = net.tables.forwarding
+        prefetch(forwarding, packet.address * forwarding.shape[1] + link.head_row)
     size = np.int64(packet.wire_bytes)
     lasts = duration(net, number, size)
     until = now + lasts
-    waits.blocked_ps += max(now - max(waits.ready_ps, link.free_at_ps), 0)
-    waits.ready_ps = NEVER
+    link.blocked_ps += max(now - max(link.ready_ps, link.free_at_ps), 0)
+    link.ready_ps = NEVER
     link.free_at_ps = until
     if adapter and kind.memory_gbps > 0:
         link.free_at_ps = now + max(lasts, rounded(size, kind.memory_gbps))
-        link.cable_free_ps = until
+        net.adapters.memories[number].cable_free_ps = until
     if pair >= 0:
         net.adapters.messages[packet.op].ready_ps = link.free_at_ps
     sends = net.lanes[number * rules.lanes + lane]

@@ -68,6 +68,8 @@ class Adapters(NamedTuple):
     connections: Any
     #: `REORDER` of each connection; a single record where packets always arrive in order.
     reordered: Any
+    #: `MEMORY` of each link.
+    memories: Any
 
 
 class RouteTables(NamedTuple):

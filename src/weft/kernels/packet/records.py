@@ -19,12 +19,13 @@ HELD = -6
 LINK = record_type(
     free_at_ps="i8",  # earliest departure of the link's next packet
     wake_at_ps="i8",  # time of the link's next wake-up
-    memory_free_ps="i8",  # end of the last write to memory by the adapter at the link's head
-    cable_free_ps="i8",  # end of the last packet on the cable; an adapter's memory may take longer
+    ready_ps="i8",  # since when the link, if free, could send but for credits and arbitration
+    blocked_ps="i8",  # time for which it was free and sent nothing that was ready
     head_row="i4",  # row at the far end; -1 for an adapter
     tail_row="i4",  # row at the near end; -1 for an adapter
     kind="i4",  # index of the link's `KIND`
     first_queue="i4",  # index of the link's first queue at the far end
+    injected="i4",  # packets that an adapter has injected on the link
     asking="i4",  # bits: incoming lanes with packets for the link; at an adapter, lanes in use
     queues="u2",  # number of queues per lane at the far end
     head_port="u2",  # port at the far end
@@ -125,17 +126,20 @@ QUEUE = record_type(
     last="i4",
 )
 
-#: Lane arbitration of a link, and its waits.
+#: Memory of the adapters at a link's ends, where that is slower than the link.
+MEMORY = record_type(
+    free_at_ps="i8",  # end of the last write to memory by the adapter at the link's head
+    cable_free_ps="i8",  # end of the last packet on the cable; reading from memory may take longer
+)
+
+#: Lane arbitration of a link.
 ARBITER = record_type(
-    ready_ps="i8",  # since when the link, if free, could send but for credits and arbitration
-    blocked_ps="i8",  # time for which it was free and sent nothing that was ready
     last_lane="i4",  # lane of the last packet
     high_entry="i4",  # present entry of the high table
     high_left="i4",  # rest of the weight of that entry, in units of 64 bytes
     low_entry="i4",  # present entry of the low table
     low_left="i4",  # rest of the weight of that entry, in units of 64 bytes
     limit_left="i4",  # bytes that the high table may send before the low table is served
-    injected="i4",  # packets that an adapter has injected on the link
 )
 
 #: Entry of a table of lane arbitration; the weight is in units of 64 bytes.

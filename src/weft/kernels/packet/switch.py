@@ -88,24 +88,33 @@ def _schedule(net, link, time, now):
 
 
 @part_njit()
+def _links_of(net, item):
+    """Return the lanes by which the packet of an event arrives and leaves; both may be a guess."""
+    packet, lanes = net.calendar.packets[item & np.int64(0xFFFFFFFF)], net.rules.lanes
+    out = max(np.int64(packet.out_link), 0) * lanes + packet.out_lane
+    return (item >> 32) * lanes + max(np.int64(packet.lane), 0), out
+
+
+@part_njit()
 def look_ahead(net):
-    """Request the memory that the next event will need."""
-    calendar, rules = net.calendar, net.rules
-    if calendar.state.active == 0:
-        return
-    item = calendar.active_item[0]
-    into, slot = item >> 32, item & np.int64(0xFFFFFFFF)
-    lanes, links = net.lanes, net.topology.links
-    packet = calendar.packets[slot]
-    out, lane = np.int64(packet.out_link), np.int64(packet.lane)
-    prefetch(links, into)
-    prefetch(lanes, into * rules.lanes)
-    prefetch(links, out)
-    prefetch(lanes, out * rules.lanes + packet.out_lane)
-    prefetch(net.queues, into * rules.lanes)
-    prefetch(net.port_free, into * rules.speedup)
-    prefetch(net.asked, (out * rules.lanes + lane) * rules.words)
-    prefetch(net.arbitration.arbiters, out)
+    """Request memory for the two events after the present one, before they need it."""
+    calendar, rules, lanes = net.calendar, net.rules, net.lanes
+    active, times = calendar.state.active, calendar.active_time
+    if active > 1:
+        later = np.int64(1 if active == 2 or times[1] < times[2] else 2)
+        into, out = _links_of(net, calendar.active_item[later])
+        prefetch(lanes, into)
+        prefetch(lanes, out)
+        prefetch(net.topology.links, into // rules.lanes)
+        prefetch(net.topology.links, out // rules.lanes)
+        prefetch(net.queues, into)
+        prefetch(net.port_free, into // rules.lanes * rules.speedup)
+        prefetch(net.asked, out * rules.words)
+    if active > 0:
+        into, out = _links_of(net, calendar.active_item[0])
+        prefetch(net.credits.returns, np.int64(lanes[into].first_return))
+        prefetch(net.credits.returns, np.int64(lanes[into].last_return))
+        prefetch(net.credits.returns, np.int64(lanes[out].first_return))
 
 
 @part_njit()
@@ -223,7 +232,7 @@ def take(net, slot, until, now):
         if other != out:
             _withdraw_request(net, out, lane, port)
             _request(net, follower)
-        waits = net.arbitration.arbiters[other]
+        waits = net.topology.links[other]
         waits.ready_ps = min(waits.ready_ps, max(follower.time_ps, now))
         time = max(follower.time_ps, port_free(net, incoming))
         _schedule(net, other, time, now)

@@ -141,7 +141,8 @@ class PacketNetwork:
             queues = np.where(head >= 0, ports[head], 0).astype(np.int64)
         zeros = np.zeros(inside, dtype=np.int64)
         ends = {
-            "wake_at_ps": NEVER, "head_row": head, "tail_row": tail, "kind": kind, "queues": queues,
+            "wake_at_ps": NEVER, "ready_ps": NEVER, "head_row": head, "tail_row": tail,
+            "kind": kind, "queues": queues,
             "first_queue": np.concatenate([[0], np.cumsum(queues * lanes)[:-1]])[:links],
             "head_port": np.concatenate([fabric.link_to_port, zeros]),
             "tail_port": np.concatenate([fabric.link_from_port, zeros]),

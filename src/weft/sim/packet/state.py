@@ -115,7 +115,7 @@ class PacketRunState:
             topology=topology._replace(links=_copied(topology.links)),
             **_events(slots, shift),
             arbitration=arbitration(hardware.vl_arbitration, links),
-            adapters=_adapters(workload, connections, ranks.sends, reorders),
+            adapters=_adapters(workload, connections, ranks.sends, reorders, links),
             tables=message_routes.tables,
             trace=Trace(
                 traced=traced,
@@ -328,11 +328,11 @@ class PacketRunState:
         # For a packet that is being sent, only the time up to now counts as busy.
         memory = self.net.topology.kinds["memory_gbps"][links["kind"]]
         slow = (memory > 0) & (links["tail_row"] < 0)
-        free = np.where(slow, links["cable_free_ps"], links["free_at_ps"])
+        cable = self.net.adapters.memories["cable_free_ps"]
+        free = np.where(slow, cable, links["free_at_ps"])
         busy = lanes["busy_ps"].sum(1) - np.maximum(free - now, 0)
-        waits = self.net.arbitration.arbiters
-        since = np.maximum(waits["ready_ps"], links["free_at_ps"])
-        blocked = waits["blocked_ps"] + np.maximum(now - since, 0)
+        since = np.maximum(links["ready_ps"], links["free_at_ps"])
+        blocked = links["blocked_ps"] + np.maximum(now - since, 0)
         sent = (lanes[name].copy() for name in ("packets", "wire_bytes", "wait_ps"))
         return *sent, busy, blocked
 
@@ -486,7 +486,7 @@ def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
     """Return the initial state of the lane arbitration of links."""
     rules = VlArbitration() if given is None else given
     high, low = (np.array(list(table), dtype=records.WEIGHT) for table in (rules.high, rules.low))
-    arbiters = aligned(links, records.ARBITER, {"last_lane": -1, "ready_ps": records.NEVER})
+    arbiters = aligned(links, records.ARBITER, {"last_lane": -1})
     for table, left in ((high, "high_left"), (low, "low_left")):
         if len(table):
             arbiters[left] = table["weight"][0]
@@ -495,7 +495,11 @@ def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
 
 
 def _adapters(
-    workload: Workload, connections: Connections, sends: NDArray[np.uint8], reorders: bool
+    workload: Workload,
+    connections: Connections,
+    sends: NDArray[np.uint8],
+    reorders: bool,
+    links: int,
 ) -> Adapters:
     """Return the initial state of queue pairs and connections."""
     messages = aligned(
@@ -514,6 +518,7 @@ def _adapters(
         pairs=aligned(connections.num_queues * connections.num_pairs, records.PAIR, {"first": -1}),
         connections=aligned(count, records.CONNECTION),
         reordered=aligned(count if reorders else 1, records.REORDER, {"first_held": -1}),
+        memories=aligned(links, records.MEMORY),
     )
 
 
