@@ -119,16 +119,23 @@ def agree(net, upcoming, why):
     told[own] = upcoming
     told[own + 1] = count.mail_ps
     told[own + 2] = why
+    told[own + 3] = count.hops - count.window_hops
+    count.window_hops = count.hops
+    count.letters += count.mailed
+    count.windows += 1
     if not meet(net.mail.barrier, rules.parts):
         return np.int64(-1)
     others = np.int64(NEVER)
     stops = False
+    most = np.int64(0)
     for part in range(rules.parts):
         line = (base + part) * LINE
         others = min(others, told[line + 1])
         if part != count.part:
             others = min(others, told[line])
         stops |= told[line + 2] != 0
+        most = max(most, told[line + 3])
+    count.longest_hops += most
     count.box ^= 1
     count.mailed = 0
     count.mail_ps = NEVER

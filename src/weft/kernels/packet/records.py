@@ -269,6 +269,10 @@ COUNT = record_type(
     box="i8",  # box of this part that is being filled, 0 or 1
     mailed="i8",  # letters in that box
     mail_ps="i8",  # earliest time at which one of them has effect
+    window_hops="i8",  # `hops` at the begin of this window
+    windows="i8",  # windows of time so far
+    letters="i8",  # letters sent
+    longest_hops="i8",  # sum over windows of the packets granted by the part that granted most
 )
 
 #: A hop of a traced message.

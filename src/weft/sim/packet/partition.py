@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from weft.core.errors import InputError
 from weft.core.pool import cores
@@ -241,11 +241,9 @@ def _assigned(
     part[leaves] = np.minimum(count * middle / weight[leaves].sum(), count - 1).astype(np.int64)
     load = np.bincount(part[leaves], weights=weight[leaves], minlength=count)
     most = weight.sum() / count * _BALANCE
-    others = breadth_first_order(graph, leaves[0], directed=False, return_predecessors=False)
-    rest = np.setdiff1d(np.arange(len(weight)), others)
-    for block in np.concatenate([others, rest]):
-        if part[block] >= 0:
-            continue
+    levels = dijkstra(graph, directed=False, indices=leaves, unweighted=True, min_only=True)
+    others = np.flatnonzero(~own)
+    for block in others[np.argsort(levels[others], kind="stable")]:
         around = slice(graph.indptr[block], graph.indptr[block + 1])
         near = part[graph.indices[around]]
         votes = np.bincount(near[near >= 0], weights=graph.data[around][near >= 0], minlength=count)

@@ -184,6 +184,10 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
         policy uses no keys.
     threads, one_thread
         Number of threads of the simulation; and, if it is 1 although more were available, why.
+    windows
+        Of several threads: ``windows`` in which the parts of the fabric were simulated side by
+        side; ``letters``, the packets and credits between parts; and ``longest_hops``, the sum over
+        windows of the packet-hops of the part that had most.
     """
 
     fabric: Fabric
@@ -223,6 +227,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     keys: KeySet | None
     threads: int
     one_thread: str
+    windows: Mapping[str, int]
 
     @property
     def reorders(self) -> bool:

@@ -369,8 +369,15 @@ class PacketRunState:
             "snapshots": self._snapshots(end),
             "congestion": congestion_record(self.net),
             "hop": self._hops(),
+            "windows": self._windows(),
             "num_hops": int(count["hops"]), "num_events": int(count["events"]),
         }  # fmt: skip
+
+    def _windows(self) -> dict[str, int]:
+        """Return how the threads shared the work, and how often they met."""
+        count, letters = self.net.count, sum(int(net.count["letters"]) for net in self.nets)
+        names = "windows", "longest_hops"
+        return {name: int(count[name]) for name in names} | {"letters": letters}
 
     def _hops(self) -> NDArray[Any]:
         """Return the hops of all parts, in the order in which they began."""
