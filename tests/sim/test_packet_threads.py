@@ -24,7 +24,7 @@ THREADS = (2, 3, 7)
 #: Number of random cases, and number of cases per test.
 NUM_CASES, AT_ONCE = 500, 25
 #: Fields that say how the result was computed.
-HOW = frozenset({"run_s", "threads", "one_thread", "windows"})
+HOW = frozenset({"run_s", "threads", "fewer_threads", "windows"})
 #: Fabrics with the policies of each that draw, remember or detour.
 ADAPTIVE: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "xgft:3;2,3,2;1,2,3": ("ecmp", ("spray", "conga", "adaptive:gap=200ns")),

@@ -100,10 +100,9 @@ def packet_lines(result: PacketResult) -> list[str]:
     hops, wait = result.num_hops, int(result.wait_ps.sum())
     mean = f"; mean wait per hop {duration(wait / hops / 1e3)}" if hops else ""
     lines = [f"Packets: {kept['injected_packets']:,} in {hops:,} packet-hops{mean}."]
-    if result.threads > 1:
-        lines.append(f"Threads: {result.threads}.")
-    elif result.one_thread:
-        lines.append(f"Threads: 1, because {result.one_thread}.")
+    if result.threads > 1 or result.fewer_threads:
+        why = f", because {result.fewer_threads}" if result.fewer_threads else ""
+        lines.append(f"Threads: {result.threads}{why}.")
     if result.reorders:
         early = int(result.overtook.sum())
         reordering_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3

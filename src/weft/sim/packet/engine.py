@@ -108,7 +108,7 @@ def run_packets(
         complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
         keys=None if keyed is None else keyed.plan,
-        threads=cut.parts, one_thread="" if cut.parts > 1 else cut.why,
+        threads=cut.parts, fewer_threads=cut.why,
     )  # fmt: skip
 
 

@@ -248,7 +248,7 @@ def _assigned(
         near = part[graph.indices[around]]
         votes = np.bincount(near[near >= 0], weights=graph.data[around][near >= 0], minlength=count)
         full = load + weight[block] > most
-        part[block] = np.lexsort((np.arange(count), load, -votes, full))[0]
+        part[block] = np.lexsort((np.arange(count), load, -votes * ~full, full))[0]
         load[part[block]] += weight[block]
     return part
 

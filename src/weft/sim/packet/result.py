@@ -182,8 +182,8 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     keys
         Routing keys of the workload as they were made, before a scheduler moves them; None if the
         policy uses no keys.
-    threads, one_thread
-        Number of threads of the simulation; and, if it is 1 although more were available, why.
+    threads, fewer_threads
+        Number of threads of the simulation, and why it is not larger, if more were wanted.
     windows
         Of several threads: ``windows`` in which the parts of the fabric were simulated side by
         side; ``letters``, the packets and credits between parts; and ``longest_hops``, the sum over
@@ -226,7 +226,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     run_s: float
     keys: KeySet | None
     threads: int
-    one_thread: str
+    fewer_threads: str
     windows: Mapping[str, int]
 
     @property
