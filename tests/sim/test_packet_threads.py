@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.packet_runs import PLAIN, D, L, R, arrivals, run
 from tests.reference.packet_random import RandomCase, random_case
 
 import weft
 from weft.core.errors import InputError
-from weft.fabrics import Fabric
+from weft.fabrics import Fabric, FabricBuilder
+from weft.sim.packet import partition
 from weft.sim.packet.congestion_control import CongestionControl
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.result import PacketResult
-from weft.workload import Workload
+from weft.workload import Workload, WorkloadBuilder
 from weft.workload.sources import open_loop
 
 THREADS = (2, 3, 7)
@@ -116,3 +118,27 @@ def test_loaded_fabrics_are_the_same_for_any_number_of_threads(spec: str, policy
             several = weft.simulate(fabric, routes, work, threads=threads, **options)
             assert several.threads == min(threads, switches)
             assert_same(one, several, (spec, policy))
+
+
+def test_a_lookahead_of_one_picosecond_more_would_be_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two packets are routed at the end of a window; that from the other part has priority."""
+    builder = FabricBuilder("by hand", rate=80.0)
+    switches, hosts = builder.switches(["s0", "s1"]), builder.hosts(["a", "b", "c"])
+    builder.connect(switches[[0]], switches[[1]])
+    builder.connect(switches[[0, 1, 1]], hosts)
+    fabric = builder.fabric()
+    work = WorkloadBuilder(3)
+    # The second window begins as the first packet leaves its switch.
+    work.put(0, 2, 1000, release_ns=1)
+    work.put(1, 2, 1000, release_ns=(L + R) / 1000 + 1)
+    work.put(2, 1, 1000)
+    messages, hardware = work.build(), replace(PLAIN, credit_latency_ns=1000.0)
+    one, two = (run(fabric, messages, hardware, threads=threads) for threads in (1, 2))
+    assert_same(one, two, "packets that meet")
+    routed = 1000 + 2 * (L + R)
+    assert arrivals(one) == [routed + L + D, routed + L + 2 * D, L + R + L + D]
+    exact = partition._lookahead
+    monkeypatch.setattr(partition, "_lookahead", lambda *given: exact(*given) + 1)
+    assert arrivals(run(fabric, messages, hardware, threads=2)) != arrivals(one)
