@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.advice.io_nodes.place import place_io
     from weft.advice.io_nodes.result import IoPlacement
     from weft.advice.machine_room import CostPlan, cost
-    from weft.core.errors import InputError, NotApplicable, UnroutedWarning, WeftError
+    from weft.core.errors import InputError, NotApplicable, OutOfMemory, UnroutedWarning, WeftError
     from weft.counters.counters import Counters
     from weft.counters.rates import Rates, rates
     from weft.counters.read import read_counters
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.routing.reroute import opensm_reroute
     from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing.validation.validate import Validation, validate
-    from weft.sim.common.progress import IncompleteRun, StopRun
+    from weft.sim.common.progress import Forecast, IncompleteRun, StopRun
     from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flit.router import Router
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from weft.sim.packet.series import cable_series, link_series, queue_series
     from weft.sim.packet.timelines import rank_spans, timelines
     from weft.sim.qsnet import qsnet
-    from weft.sim.simulate import Result, simulate
+    from weft.sim.simulate import Result, forecast, simulate
     from weft.sim.static.analysis import StaticResult, analyse
     from weft.sim.static.effective_bisection import Bisection, bisection
     from weft.sim.static.loads import link_loads
@@ -79,7 +79,9 @@ _HOMES = {
     "weft.advice.io_nodes.result": ("IoPlacement",),
     "weft.sim.flow.contention": ("PenaltyModel",),
     "weft.sim.flow.contention.model": ("penalties", "predict"),
-    "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
+    "weft.core.errors": (
+        "InputError", "NotApplicable", "OutOfMemory", "UnroutedWarning", "WeftError",
+    ),
     "weft.study.experiment": ("perform", "read_experiment"),
     "weft.counters.counters": ("Counters",),
     "weft.counters.rates": ("Rates", "rates"),
@@ -104,7 +106,7 @@ _HOMES = {
     "weft.routing.lower": ("lower",),
     "weft.routing.reroute": ("opensm_reroute",),
     "weft.routing.validation.validate": ("Validation", "validate"),
-    "weft.sim.common.progress": ("IncompleteRun", "StopRun"),
+    "weft.sim.common.progress": ("Forecast", "IncompleteRun", "StopRun"),
     "weft.sim.flit.adapter": ("Adapter",),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.flit.router": ("Router",),
@@ -119,7 +121,7 @@ _HOMES = {
     "weft.sim.packet.result": ("PacketResult",),
     "weft.sim.packet.series": ("cable_series", "link_series", "queue_series"),
     "weft.sim.packet.timelines": ("rank_spans", "timelines"),
-    "weft.sim.simulate": ("Result", "simulate"),
+    "weft.sim.simulate": ("Result", "forecast", "simulate"),
     "weft.sim.static.analysis": ("StaticResult", "analyse"),
     "weft.sim.static.effective_bisection": ("Bisection", "bisection"),
     "weft.sim.static.loads": ("link_loads",),
@@ -136,19 +138,20 @@ _HOMES = {
 __all__ = [
     "Adapter", "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl",
     "CostPlan", "Counters", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic",
-    "FlowResult", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet",
-    "LinkKind", "Load", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel",
-    "Rates", "Result", "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload",
-    "StopRun", "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError",
-    "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",
-    "bisection", "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
-    "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec", "keys",
-    "link_loads", "link_series", "live", "load_workload", "lower", "multipath_loads",
-    "opensm_reroute", "penalties", "perform", "place", "place_io", "plot", "port_counters",
-    "predict", "qsnet", "queue_series", "rank_spans", "rates", "read_booksim", "read_counters",
-    "read_experiment", "route", "sar_routes", "saturation_load", "simulate", "simulate_flits",
-    "source_routes", "sweep", "sweep_flits", "timelines", "traffic", "validate", "workload_keys",
-    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
+    "FlowResult", "Forecast", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement",
+    "KeySet", "LinkKind", "Load", "NodeKind", "NotApplicable", "OutOfMemory", "PacketResult",
+    "PathRoutes", "PenaltyModel", "Rates", "Result", "Router", "Routes", "RoutingKey", "Scheme",
+    "StaticResult", "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
+    "VlArbitration", "WeftError", "Workload", "WorkloadBuilder", "analyse", "application_workload",
+    "average_distance", "bisection", "bisection_upper_bound", "cable_series", "closed_form",
+    "collective_on", "collective_workload", "compare", "cost", "diameter", "fabric", "forecast",
+    "format_spec", "keys", "link_loads", "link_series", "live", "load_workload", "lower",
+    "multipath_loads", "opensm_reroute", "penalties", "perform", "place", "place_io", "plot",
+    "port_counters", "predict", "qsnet", "queue_series", "rank_spans", "rates", "read_booksim",
+    "read_counters", "read_experiment", "route", "sar_routes", "saturation_load", "simulate",
+    "simulate_flits", "source_routes", "sweep", "sweep_flits", "timelines", "traffic", "validate",
+    "workload_keys", "write_comparison_page", "write_fabric", "write_key_page",
+    "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -19,10 +19,10 @@ from weft.cli.common import (
     check_folder,
     console,
 )
-from weft.cli.option_types import OUTPUT
+from weft.cli.option_types import OUTPUT, RUNS
 from weft.cli.options import options_of
 from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions
-from weft.cli.simulate_text import reasons, show
+from weft.cli.simulate_text import reasons, show, show_forecasts
 from weft.core.errors import InputError
 from weft.core.pool import held_signals
 from weft.core.settings import settings
@@ -30,6 +30,7 @@ from weft.core.signals import ended_by
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
+from weft.sim.common.progress import TOLD_S, Forecast
 from weft.sim.methods import CHOOSING
 from weft.study.experiment import Experiment, check, read_experiment
 from weft.study.experiment.result_tables import brief
@@ -66,6 +67,9 @@ def simulate_command(
     options: FabricAndHosts = NO_FAULTS,
     progress: Annotated[
         bool, OUTPUT(help="Print progress even if standard error is not a terminal.")
+    ] = False,
+    dry_run: Annotated[
+        bool, RUNS(help="Print how long each run will take and how much memory; run nothing.")
     ] = False,
 ) -> int:
     """Run a workload on a routed fabric and print how long it takes.
@@ -122,6 +126,8 @@ def simulate_command(
         for item in settings(OutputPart)
     }
     _check_output(experiment, named)
+    if dry_run:
+        return show_forecasts(perform(experiment, dry=True), console())
     return _run(experiment, progress)
 
 
@@ -260,6 +266,7 @@ class _Watch:
         self._wanted = wanted or self._terminal
         self._next = time.perf_counter() + (0.0 if wanted and not self._terminal else QUIET_S)
         self._bar: Progress | None = None
+        self._told: Forecast | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -274,7 +281,12 @@ class _Watch:
             self._bar.stop()
 
     def update(self, stage: ExperimentStage) -> None:
-        """Show the stage of the experiment."""
+        """Show the stage of the experiment, and once what a run that takes long is expected to."""
+        told = stage.forecast
+        if told is not None and told is not self._told and told.most_s >= TOLD_S:
+            self._told = told
+            whose = stage.whose() or "the run"
+            print(f"weft: {whose} is expected to take {told.text()}", file=sys.stderr)
         if not self._wanted or time.perf_counter() < self._next:
             return
         if not self._terminal:

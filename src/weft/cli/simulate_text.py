@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,9 @@ from rich.table import Table
 
 from weft.cli.common import table_width
 from weft.cli.output import emit
+from weft.core.arguments import bytes_text
 from weft.core.settings import settings
+from weft.core.words import clock_span
 from weft.sim.methods import CHOOSING
 from weft.sim.options import TIMED, USUAL_HOST, RunSettings
 from weft.sim.packet.hardware import OF_LEVEL
@@ -165,6 +168,40 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
         out.print(escape(whose + note), soft_wrap=True)
     for line in _answer(rows):
         out.print(escape(line), soft_wrap=True)
+
+
+def show_forecasts(outcomes: Iterable[Outcome], out: Console) -> int:
+    """Print the time and memory that each run is expected to take.
+
+    Return the exit status: 1 if a run does not fit.
+    """
+    found, known, rows = list(outcomes), [], []
+    for outcome in found:
+        run, told = outcome.run, outcome.forecast
+        axes = {
+            "engine": run.engine, "routing": run.routing, "level": run.level,
+            "sharing": run.sharing, "policy": run.policy, "workload": run.workloads,
+            "placement": run.placements,
+        }  # fmt: skip
+        row = {"run": run.number, **axes, "status": outcome.status, "reason": outcome.reason}
+        rows.append(row if told is None else {**row, **asdict(told)})
+        if told is not None:
+            known.append(told)
+            named = ", ".join(each for each in axes.values() if each is not None)
+            names = {"operations": "operations", "messages": "messages"}
+            if run.level in CHOOSING:
+                names["hops"] = f"{run.level}-hops"
+            events = (f"{told.counts[name]:,.0f} {what}" for name, what in names.items())
+            text = f"run {run.number} ({named}): {told.text()}; {', '.join(events)}"
+            out.print(escape(text), soft_wrap=True)
+    emit(forecasts=rows)
+    for line in reasons(found):
+        out.print(escape(line), soft_wrap=True)
+    if len(known) > 1:
+        span = clock_span(sum(told.least_s for told in known), sum(told.most_s for told in known))
+        most = bytes_text(max(told.memory_bytes for told in known))
+        out.print(f"all runs: {span}, up to {most} of memory at a time", soft_wrap=True)
+    return 0 if len(known) == len(found) else 1
 
 
 def _only_written(experiment: Experiment) -> list[str]:

@@ -196,7 +196,7 @@ def available_bytes() -> int | None:
 
     This is the smallest of free memory, the rest of the cgroup limit and the rest of the ulimit.
     """
-    limits = []
+    limits: list[int | None] = []
     with contextlib.suppress(OSError, ValueError):
         match = _MEMORY.search(Path("/proc/meminfo").read_text(encoding="ascii"))
         if match:
@@ -205,14 +205,20 @@ def available_bytes() -> int | None:
         group = Path("/sys/fs/cgroup")
         most, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
         limits.append(max(0, int(most) - int(used)))
+    limits.append(free_addresses())
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def free_addresses() -> int | None:
+    """Return the rest of the ulimit on addresses, used or not, in bytes; None if there is none."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         if soft != resource.RLIM_INFINITY:
             used_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-            limits.append(max(0, soft - used_pages * resource.getpagesize()))
-    return min(limits, default=None)
+            return max(0, soft - used_pages * resource.getpagesize())
+    return None
 
 
 def need_memory(needed: int, what: str, instead: str) -> None:

@@ -77,6 +77,10 @@ class NotApplicable(WeftError):
         super().__init__(message)
 
 
+class OutOfMemory(WeftError, MemoryError):
+    """A computation that needs more memory than there is; it has not begun."""
+
+
 class UnroutedWarning(UserWarning):
     """Warning that some flows have no path and so load no link."""
 

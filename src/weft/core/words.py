@@ -25,6 +25,14 @@ def clock_text(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def clock_span(least_s: float, most_s: float) -> str:
+    """Return a range of wall times as text: ``40 s to 3 min``, ``less than 1 s``."""
+    if most_s < 1.0:
+        return "less than 1 s"
+    low, high = clock_text(least_s), clock_text(most_s)
+    return low if low == high else f"{low} to {high}"
+
+
 def few(items: Sequence[object], most: int = FEW) -> str:
     """Return the first items, comma-separated, and the number of the others."""
     more = len(items) - most

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
+import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
 from weft.routing.routes import Routes
-from weft.sim.common.progress import Progress
+from weft.sim.common.progress import Forecast, Progress
 from weft.sim.options import Level, RunSettings, check_level
 from weft.workload import Workload
 from weft.workload.placement import host_of_rank
+
+#: Operations, links and packets below which a run surely takes little time and memory.
+SMALL = 2**18
 
 if TYPE_CHECKING:
     from weft.sim.flit.workloads import FlitResult
@@ -66,29 +70,34 @@ class Result(Protocol):
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["flow"] = "flow", progress: Watch | None = None, **options: Any,
+    *, level: Literal["flow"] = "flow", progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None, **options: Any,
 ) -> FlowResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["packet"], progress: Watch | None = None, **options: Any,
+    *, level: Literal["packet"], progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None, **options: Any,
 ) -> PacketResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes | str, workload: Workload,
     placement: str | ArrayLike = "linear",
-    *, level: Literal["flit"], progress: Watch | None = None, **options: Any,
+    *, level: Literal["flit"], progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None, **options: Any,
 ) -> FlitResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["static"], **options: Any,
+    *, level: Literal["static"], expected: Callable[[Forecast], None] | None = None,
+    **options: Any,
 ) -> StaticWorkload: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes | str, workload: Workload,
     placement: str | ArrayLike = "linear",
-    *, level: Level, progress: Watch | None = None, **options: Any,
+    *, level: Level, progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None, **options: Any,
 ) -> FlowResult | PacketResult | FlitResult | StaticWorkload: ...  # fmt: skip
 
 
@@ -100,6 +109,7 @@ def simulate(
     *,
     level: Level = "flow",
     progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None,
     **options: Any,
 ) -> FlowResult | PacketResult | FlitResult | StaticWorkload:
     """Run a workload over routes.
@@ -125,6 +135,8 @@ def simulate(
         Function that is called several times a second with the progress of the run. At the packet
         and the flit level, the function may raise `weft.StopRun` to end the run; the result covers
         the time until then.
+    expected
+        Function that is called before the run with its `Forecast`, unless the run is surely short.
 
     Returns
     -------
@@ -140,28 +152,24 @@ def simulate(
         wait for each other and their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes, or the fabric or its routes do not fit the level.
+    OutOfMemory
+        If the run would need more memory than is available.
     IncompleteRun
         If a run at the flow level reaches `max_time_ns` before its end.
     """
-    check_fabric(fabric)
-    named = level == "flit" and isinstance(routes, str)
-    for given, kind in ((routes, Routes), (workload, Workload)):
-        if not isinstance(given, kind) and not (given is routes and named):
-            raise InputError(f"expected {kind.__name__}, not {given!r}")
-    chosen = RunSettings.at(check_level(level), options)
+    chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; the other levels do")
-    if level != "flit" and len(workload.multicast):
-        raise InputError(
-            f"{workload.name or 'the workload'} has hardware broadcasts or barriers, which the "
-            f"{level} level does not; choose the flit level or another algorithm"
-        )
-    if level != "flow" and len(workload.tree):
-        raise InputError(
-            f"{workload.name or 'the workload'} has reductions in switches, which the {level} "
-            "level does not; choose the flow level or another algorithm"
-        )
-    hosts = host_of_rank(fabric, workload.num_ranks, placement)
+    size = workload.num_ops + fabric.num_links
+    if level in ("packet", "flit"):
+        size += int(workload.size_bytes.sum()) // chosen.hardware.mtu_bytes
+    if size >= SMALL:
+        from weft.sim.forecast import forecast_of
+
+        outlook = forecast_of(chosen, level, fabric, routes, workload, hosts)
+        outlook.check()
+        if expected is not None:
+            expected(outlook)
     if level == "flit":
         from weft.sim.flit.workloads import run_flits
 
@@ -183,6 +191,51 @@ def simulate(
     from weft.sim.packet.engine import run_packets
 
     return run_packets(fabric, routes, workload, hosts, chosen.packet(routes), progress, keyed)
+
+
+def forecast(
+    fabric: Fabric,
+    routes: Routes | str,
+    workload: Workload,
+    placement: str | ArrayLike = "linear",
+    *,
+    level: Level = "flow",
+    **options: Any,
+) -> Forecast:
+    """Return the time and memory that a run is expected to take; docs/scaling.md has the model.
+
+    Parameters and errors are those of `simulate`. A run that would not fit into memory is no error
+    here: `Forecast.shortage` says what would fit.
+    """
+    from weft.sim.forecast import forecast_of
+
+    chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
+    return forecast_of(chosen, level, fabric, routes, workload, hosts)
+
+
+def _prepared(
+    fabric: Fabric, routes: Routes | str, workload: Workload, placement: str | ArrayLike,
+    level: Level, options: dict[str, Any],
+) -> tuple[RunSettings, NDArray[np.int32]]:  # fmt: skip
+    """Check the arguments of `simulate`; return the settings and the host of each rank."""
+    check_fabric(fabric)
+    named = level == "flit" and isinstance(routes, str)
+    for given, kind in ((routes, Routes), (workload, Workload)):
+        if not isinstance(given, kind) and not (given is routes and named):
+            raise InputError(f"expected {kind.__name__}, not {given!r}")
+    chosen = RunSettings.at(check_level(level), options)
+    if level != "flit" and len(workload.multicast):
+        raise InputError(
+            f"{workload.name or 'the workload'} has hardware broadcasts or barriers, which the "
+            f"{level} level does not; choose the flit level or another algorithm"
+        )
+    if level != "flow" and len(workload.tree):
+        raise InputError(
+            f"{workload.name or 'the workload'} has reductions in switches, which the {level} "
+            "level does not; choose the flow level or another algorithm"
+        )
+    hosts = host_of_rank(fabric, workload.num_ranks, placement)
+    return chosen, hosts
 
 
 document(simulate, RunSettings)

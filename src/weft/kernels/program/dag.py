@@ -161,3 +161,17 @@ def edge_runs(number, op, on, start):
         if any_start:
             on_start[at] = run[at] & 1
     return offset, dep, on_start
+
+
+@njit(cache=True)
+def depths(dep_offset, dep):
+    """Return how many operations precede each operation on its longest chain, int32 [ops].
+
+    `dep_offset`, `dep`: int64 [ops + 1] and int32: predecessors of each operation. A dependency on
+    a later operation counts as one on an operation without predecessors.
+    """
+    depth = np.zeros(len(dep_offset) - 1, dtype=np.int32)
+    for op in range(len(depth)):
+        for at in range(dep_offset[op], dep_offset[op + 1]):
+            depth[op] = max(depth[op], depth[dep[at]] + 1)
+    return depth

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.core.files import is_source
 from weft.core.words import clock_text
 from weft.fabrics import Fabric
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.routes import Routes
-from weft.sim.common.progress import Progress
+from weft.sim.common.progress import Forecast, Progress
 from weft.sim.flit import routing as routings
 from weft.sim.flow.contention import INFINIBAND
 from weft.sim.flow.contention.coefficients import read_coefficients
@@ -51,6 +51,8 @@ class ExperimentStage:
     progress: Progress | None = None
     #: Whether the user interrupted the active run, which has a partial result.
     interrupted: bool = False
+    #: Time and memory that the active run is expected to take; None if that is surely little.
+    forecast: Forecast | None = None
     #: Simulated time and wall time at which runs stop; None if there is no limit.
     limit_ns: float | None = None
     limit_s: float | None = None
@@ -105,8 +107,13 @@ class ExperimentStage:
         """Return the stage in words."""
         if self.run is None:
             return self.doing
-        run = f"run {self.run.number} of {self.runs} ({self.run.routes}), " * (self.runs > 1)
-        return run + self.where()
+        return ", ".join(filter(None, (self.whose(), self.where())))
+
+    def whose(self) -> str:
+        """Return the active run in words if there are several."""
+        if self.run is None or self.runs < 2:
+            return ""
+        return f"run {self.run.number} of {self.runs} ({self.run.routes})"
 
     def outlook(self) -> str:
         """Return the stage and the remaining time of the active run in words."""
@@ -177,6 +184,7 @@ def perform(
     watch: Callable[[ExperimentStage], None] | None = None,
     stage: ExperimentStage | None = None,
     loaded: FabricCache | None = None,
+    dry: bool = False,
 ) -> Iterator[Outcome]:
     """Perform every run of an experiment, and yield each outcome as soon as it is known.
 
@@ -190,6 +198,8 @@ def perform(
         Stage to update, which the caller can read after an interrupt.
     loaded
         Fabric and routes of earlier experiments, to be used again.
+    dry
+        Whether to run nothing: outcomes have forecasts instead of results.
 
     Yields
     ------
@@ -204,9 +214,11 @@ def perform(
         If the experiment is invalid (if possible, before the first run), or its only run fails.
     NotApplicable
         If the engine or the placement of the only run does not fit.
+    OutOfMemory
+        If the only run needs more memory than is available.
     """
     runs = experiment.runs
-    session = _Session(experiment, runs, watch, stage, loaded)
+    session = _Session(experiment, runs, watch, stage, loaded, dry)
     if len(runs) == 1:
         yield session.only()
         return
@@ -234,7 +246,9 @@ class _Session:
         watch: Callable[[ExperimentStage], None] | None,
         stage: ExperimentStage | None,
         loaded: FabricCache | None,
+        dry: bool = False,
     ):
+        self._dry = dry
         self._experiment, self._runs, self._watch = experiment, runs, watch
         self.stage = stage or ExperimentStage(len(runs))
         self.stage.runs = len(runs)
@@ -265,19 +279,25 @@ class _Session:
         if self._watch is not None:
             self._watch(self.stage)
 
+    def _expect(self, forecast: Forecast) -> None:
+        self.stage.forecast = forecast
+        self._at("running")
+
     def only(self) -> Outcome:
         """Perform the only run; raise an error if it does not fit or fails."""
         (run,) = self._runs
         outcome = self.perform(run)
         if outcome.status == "does not fit":
             raise NotApplicable(outcome.reason)
+        if outcome.status == "out of memory":
+            raise OutOfMemory(outcome.reason)
         if outcome.status == "failed":
             raise InputError(outcome.reason)
         return outcome
 
     def perform(self, run: Run) -> Outcome:
         """Perform a run."""
-        self.stage.run = run
+        self.stage.run, self.stage.forecast = run, None
         if self._placed is None or self._placed[0] != run.jobs:
             self._at("writing the workload")
             self._placed = run.jobs, self._mix(run)
@@ -291,7 +311,10 @@ class _Session:
         self._at("running")
         if isinstance(mix, NotApplicable):
             return Outcome(run, "does not fit", str(mix))
-        outcome = run_level(self._experiment, run, self._fabric, routes, mix, self._model, self._at)
+        outcome = run_level(
+            self._experiment, run, self._fabric, routes, mix, self._model, self._at, self._expect,
+            self._dry,
+        )  # fmt: skip
         self.stage.interrupted = outcome.interrupted
         return outcome
 

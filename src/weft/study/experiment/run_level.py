@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.common.progress import IncompleteRun, Progress, StopRun
+from weft.sim.common.progress import Forecast, IncompleteRun, Progress, StopRun
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.flow.contention import PenaltyModel
 from weft.sim.methods import CHOOSING
-from weft.sim.simulate import simulate
+from weft.sim.simulate import forecast, simulate
 from weft.study.experiment.spec import Experiment, Run
 from weft.workload.jobs import JobMix
 
-Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
+Status = Literal[
+    "complete", "partial", "stopped", "does not fit", "out of memory", "failed", "not run"
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +30,8 @@ class Outcome:
     run: Run
     #: ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
     #: interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
-    #: placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
-    #: all three without a result; ``not run`` after an interrupt.
+    #: placement does not apply), ``out of memory`` or ``failed`` (no path, or ranks or buffers that
+    #: wait for ever), all four without a result; ``not run`` after an interrupt or in a dry run.
     status: Status
     #: Reason why the result is missing or partial; else empty.
     reason: str = ""
@@ -40,6 +42,8 @@ class Outcome:
     notes: tuple[str, ...] = field(default=())
     #: Wall time of the level.
     seconds: float = 0.0
+    #: Time and memory that the run is expected to take, in a dry run.
+    forecast: Forecast | None = None
     #: Whether the user interrupted the run.
     interrupted: bool = False
     #: Rows in the tables of runs and jobs, set by `weft.study.experiment.result_tables.brief`.
@@ -63,11 +67,14 @@ def run_level(
     mix: JobMix,
     model: PenaltyModel,
     at: Callable[[str, Progress | None], None],
+    expected: Callable[[Forecast], None] | None = None,
+    dry: bool = False,
 ) -> Outcome:
     """Perform one run, and return its outcome.
 
     `model`: coefficients of the flow level's model of contention. `at`: function to call regularly
-    with what is done and its progress.
+    with what is done and its progress. `expected`: function to call with the forecast of a run that
+    may take long. `dry`: whether to return the forecast of the run instead of its result.
     """
     notes = (*mix.notes, *(() if isinstance(routes, str) else routes.notes))
     in_part = run.level in CHOOSING  # a run that stops early has a partial result
@@ -100,18 +107,27 @@ def run_level(
             options["coefficients"] = model
         if run.level == "packet":
             options["trace"] = [traced(text, mix) for text in experiment.trace]
-        result: Any = simulate(fabric, routes, mix.workload, mix.hosts, level=run.level, **options)
+        if dry:
+            options.pop("progress", None)
+            told = forecast(fabric, routes, mix.workload, mix.hosts, level=run.level, **options)
+            told.check()
+            return Outcome(run, "not run", mix=mix, notes=notes, forecast=told)
+        result: Any = simulate(
+            fabric, routes, mix.workload, mix.hosts, level=run.level, expected=expected, **options
+        )
     except IncompleteRun as reason:
         return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
     except NotApplicable as reason:
         return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
+    except OutOfMemory as reason:
+        return Outcome(run, "out of memory", str(reason), mix=mix, notes=notes)
     except InputError as reason:
         return Outcome(run, "failed", str(reason) + _whose_ranks(mix), mix=mix, notes=notes)
     took = time.perf_counter() - began
     if run.level == "flow" and (share := result.network.minimal_share) >= 0:
         notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
     if not in_part or result.complete:
-        return Outcome(run, "complete", "", result, mix, notes, took, interrupted)
+        return Outcome(run, "complete", "", result, mix, notes, took, interrupted=interrupted)
     limit_ns = experiment.max_time
     timed_out = limit_ns is not None and result.end_ps >= round(limit_ns * PS_PER_NS)
     interrupted = not (out_of_seconds or timed_out)
@@ -122,7 +138,7 @@ def run_level(
     arrived = int((result.arrived_ps[messages] >= 0).sum())
     now = Progress(0, 0, arrived, len(messages), result.end_ps / PS_PER_NS)
     why = f"{why}, {_so_far(now)}; the result is partial"
-    return Outcome(run, "partial", why, result, mix, notes, took, interrupted)
+    return Outcome(run, "partial", why, result, mix, notes, took, interrupted=interrupted)
 
 
 def _whose_ranks(mix: JobMix) -> str:

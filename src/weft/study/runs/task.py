@@ -258,10 +258,10 @@ def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
         return Packed(result.status, result.reason, _json(result.measures), tables)
     except NotApplicable as error:
         return Packed("does not fit", str(error))
-    except WeftError as error:
-        return Packed("failed", str(error))
     except MemoryError as error:
         return Packed("out of memory", str(error) or "not enough memory")
+    except WeftError as error:
+        return Packed("failed", str(error))
     except Exception as error:
         # One run with a fault in the code does not stop the others; its traceback is kept.
         text = f"unexpected {type(error).__name__}: {error}"
