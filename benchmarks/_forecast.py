@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, nnls
 
 import weft
 from weft.core.pool import measured
@@ -149,9 +149,13 @@ def fit(level: Level, rows: Sequence[Mapping[str, Any]]) -> tuple[float, dict[st
     def deviation(shares: Any) -> Any:
         return np.log(parts @ (shares * scale) / seconds)
 
-    found = least_squares(
-        deviation, np.full(len(scale), 0.3), bounds=(0, np.inf), loss="soft_l1", f_scale=0.3
-    )
+    starts = [np.full(len(scale), each) for each in (0.5, 0.1, 0.02)]
+    starts.append(nnls(parts * scale / seconds[:, None], np.ones(len(seconds)))[0] + 1e-3)
+    found = min(
+        (least_squares(deviation, start, bounds=(0, np.inf), loss="soft_l1", f_scale=0.3)
+         for start in starts),
+        key=lambda each: each.cost,
+    )  # fmt: skip
     each = [float(f"{value:.3g}") for value in found.x * scale]
     spread = float(np.exp(np.quantile(np.abs(deviation(found.x)), 0.9)))
     table = dict(zip(names, zip(each[::2], each[1::2], strict=True), strict=True))

@@ -44,6 +44,9 @@ MOST_PAIRS = 2**16
 _SMALL_BYTES = 2**28
 #: Steps and messages that are looked at to learn how messages share links.
 _STEPS, _MOST_MESSAGES = 8, 2**14
+#: Most other messages whose rate a message changes when it begins or ends, on average; by
+#: measurement, more have no effect, since rates of most are limited elsewhere.
+_MOST_CHANGES = 8
 #: Loads of a measurement of the wait for memory, how often it is repeated (the shortest counts),
 #: and the least and the largest size of its data.
 _LOADS, _TIMES, _LEAST_DATA, _MOST_DATA = 20_000, 5, 2**14, 2**27
@@ -196,7 +199,8 @@ def counted(
         "queues": len(queues.key) * queues.queues(options.get("rendezvous", "get")),
         "units": total, "hops": hops, "chosen_hops": hops * chooses,
         "contended_hops": hops * (1 - 1 / max(sharing, 1)),
-        "uneven": total * uneven, "rate_changes": total * uneven * max(sharing, 1),
+        "rate_changes": total * uneven * min(max(sharing, 1), _MOST_CHANGES),
+        "solved_links": total * uneven * float(links.mean() if len(links) else 0),
         "path_links": len(key) * float(links.mean() if len(links) else 0),
         "longest": int(links.max(initial=1)),
         "at_once": min(int(under_way.max(initial=0)), len(queues.key)),
