@@ -144,3 +144,56 @@ def split_pair(
     if not fabric.forwards[target[0]]:
         share[out_link(fabric, *target) ^ 1] = 1.0
     return share
+
+
+def balanced_lines(fabric: Fabric, passes: int) -> dict[int, dict[int, int]]:
+    """Return the output port of each row to each destination, chosen by loads, pass by pass."""
+    graph = fabric.graph
+    ends = list(zip(graph.edge_tail.tolist(), graph.edge_row.tolist(), strict=True))
+    out: dict[int, list[int]] = {row: [] for row in range(graph.num_rows)}
+    for edge, (tail, _) in enumerate(ends):
+        out[tail].append(edge)
+    rows = nx.Graph(ends)
+    rows.add_nodes_from(out)
+    hosts = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    sources = Counter(graph.destination_row[hosts].tolist())
+    rates = fabric.link_rate_gbps[graph.edge_link]
+    load = [0] * len(ends)
+    trees: dict[int, dict[int, int]] = {}
+    by_row = np.argsort(graph.destination_row, kind="stable").tolist()
+    for number in range(passes):
+        for target in by_row:
+            goal = int(graph.destination_row[target])
+            flows = target < fabric.num_endpoints
+            if goal < 0 or (number and not flows):
+                continue
+            near = nx.single_source_shortest_path_length(rows, goal)
+            order = list(near)
+            if number:
+                _send(order, trees[target], ends, sources, load, -1)
+            cost, tree = {goal: 0.0}, dict[int, int]()
+            for row in order[1:]:
+                nearer = [e for e in out[row] if near[ends[e][1]] == near[row] - 1]
+                prices = [cost[ends[e][1]] + load[e] * (1.0 / rates[e]) for e in nearer]
+                cost[row], tree[row] = min(prices), nearer[prices.index(min(prices))]
+            trees[target] = tree
+            if flows:
+                _send(order, tree, ends, sources, load, 1)
+    return {
+        target: {row: int(graph.edge_port[edge]) for row, edge in tree.items()}
+        for target, tree in trees.items()
+    }
+
+
+def _send(
+    order: list[int],
+    tree: dict[int, int],
+    ends: list[tuple[int, int]],
+    sources: Counter[int],
+    load: list[int],
+    sign: int,
+) -> None:
+    flow = Counter({row: sources[row] for row in order})
+    for row in reversed(order[1:]):
+        load[tree[row]] += sign * flow[row]
+        flow[ends[tree[row]][1]] += flow[row]

@@ -14,7 +14,9 @@ from tests.reference import routing as plain
 from tests.reference.test_deadlock_twin import path_case
 from weft.core.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics.load import fabric as load
 from weft.routing import route
+from weft.routing.engine_registry import empty_table, fill_balanced
 from weft.routing.engines.source import source_routes
 from weft.routing.lower import lower
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
@@ -339,6 +341,21 @@ def test_flows_between_second_ports_count_in_the_deadlock_proof() -> None:
     fabric = build.fabric()
     for engine in ("minhop", "ecmp:max_vls=1"):
         assert len(validate(fabric, route(fabric, engine)).credit_loops) == 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("passes", [1, 2, 4])
+def test_loads_balance_minimal_paths_pass_by_pass(passes: int, seed: int) -> None:
+    # Trees have blocks of rows with the same choices, and passes that change no load.
+    tree = ("xgft:2;8,9;1,8", "xgft:3;3,9,5;1,3,4")[seed % 2]
+    fabric = random_fabric(seed, others=seed % 3) if seed > 1 else load(tree)
+    table = empty_table(fabric)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weft.routing.engine_registry._lower_peaks", lambda *_: None)
+        fill_balanced(fabric, table, passes=passes)
+    for target, ports in plain.balanced_lines(fabric, passes).items():
+        for row, port in ports.items():
+            assert table[target, row] == port
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,6 +5,9 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
 
+#: Key of an entry behind the heap.
+NEVER = 2**63 - 1
+
 
 @njit(cache=True)
 def weighted_tables(
@@ -36,8 +39,13 @@ def weighted_tables(
     edge_back, destination_row = graph.edge_back, graph.destination_row
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)
+    head = np.empty(len(edge_row), dtype=np.int32)
+    for edge in range(len(edge_row)):
+        head[edge] = row_rank[edge_row[edge]]
     distance = np.empty(rows + 1, dtype=np.int64)
-    heap = np.empty(rows + 1, dtype=np.int32)
+    # Entries behind the heap are never less, so that every node has four children.
+    key = np.full(4 * rows + 5, NEVER, dtype=np.int64)
+    heap = np.zeros(4 * rows + 5, dtype=np.int32)
     position = np.empty(rows + 1, dtype=np.int32)
     by_edge = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
@@ -52,8 +60,8 @@ def weighted_tables(
             line[:] = no_path
             line[goal] = destination_port[d]
             count = _dijkstra(
-                graph, weight, far, row_rank, rank_row, goal, hangs[d], distance, heap, position,
-                by_edge, order,
+                graph, weight, first_weight, far, head, rank_row, row_rank[goal], hangs[d],
+                distance, (key, heap, position), by_edge, order,
             )  # fmt: skip
             for k in range(count):
                 flow[order[k]] = row_weight[order[k]]
@@ -70,79 +78,90 @@ def weighted_tables(
 
 @njit(cache=True)
 def _dijkstra(
-    graph, weight, far, row_rank, rank_row, goal, hangs, distance, heap, position, by_edge, order
+    graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, order
 ):
     """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
 
     Nodes of the heap are numbered by row_rank; the adapter, if there is one, is the last node.
+    No weight is below `least`: the search ends when all rows are nearer than any further path.
     Return the number of rows listed.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
+    key, heap, position = queue
     rows = len(rank_row)
     size = rows + hangs
     for k in range(size):
-        distance[k] = far
-        heap[k] = k
-        position[k] = k
-    start = rows if hangs else row_rank[goal]
+        distance[k] = key[k] = far
+        heap[k] = position[k] = k
+    start = rows if hangs else goal
     distance[start] = 0
-    _up(heap, position, distance, start)
-    count = 0
+    _up(queue, start, np.int64(0), start)
+    count, found, furthest = 0, 1 - hangs, np.int64(0)
     while size > 0:
-        node = heap[0]
-        here = distance[node]
-        if here == far:
+        node, here = heap[0], key[0]
+        if here == far or (found == rows and furthest <= here + least):
             break
         size -= 1
-        heap[0] = heap[size]
-        position[heap[0]] = 0
-        _down(heap, position, distance, size)
+        _down(queue, size)
         if node == rows:
-            distance[row_rank[goal]] = 1
-            _up(heap, position, distance, position[row_rank[goal]])
+            distance[goal] = found = 1
+            _up(queue, goal, np.int64(1), position[goal])
             continue
         row = rank_row[node]
         order[count] = row
         count += 1
         for edge in range(edge_offset[row], edge_offset[row + 1]):
-            other = row_rank[edge_row[edge]]
+            other, there = head[edge], here + weight[edge]
             # Never true for a row that has left the heap: its distance is smaller already.
-            if here + weight[edge] < distance[other]:
-                distance[other] = here + weight[edge]
+            if there < distance[other]:
+                if distance[other] == far:
+                    found += 1
+                    furthest = max(furthest, there)
+                distance[other] = there
                 by_edge[edge_row[edge]] = edge
-                _up(heap, position, distance, position[other])
+                _up(queue, other, there, position[other])
+    for k in range(size):
+        if key[k] < far:
+            order[count] = rank_row[heap[k]]
+            count += 1
+        key[k] = NEVER
     return count
 
 
 @njit(cache=True)
-def _up(heap, position, distance, at):
-    """Move the node at a position of the heap (four children per node) towards the root."""
-    node = heap[at]
+def _up(queue, node, value, at):
+    """Move a node at a position of the heap (four children per node) towards the root."""
+    key, heap, position = queue
     while at > 0:
         parent = (at - 1) >> 2
-        if distance[node] >= distance[heap[parent]]:
+        if value >= key[parent]:
             break
-        heap[at] = heap[parent]
+        key[at], heap[at] = key[parent], heap[parent]
         position[heap[at]] = at
         at = parent
-    heap[at] = node
-    position[node] = at
+    key[at], heap[at], position[node] = value, node, at
 
 
 @njit(cache=True)
-def _down(heap, position, distance, size):
-    """Move the root of the heap down, in exchange with its nearest child (the last of equals)."""
-    node = heap[0]
+def _down(queue, size):
+    """Move the last node to the root, then down, in exchange with the nearest child.
+
+    Of equal children, that is the last one.
+    """
+    key, heap, position = queue
+    node, value = heap[size], key[size]
+    key[size] = NEVER
     at = 0
     while 4 * at + 1 < size:
-        best = 4 * at + 1
-        for child in range(best + 1, min(best + 4, size)):
-            if distance[heap[child]] <= distance[heap[best]]:
-                best = child
-        if distance[node] <= distance[heap[best]]:
+        first = best = 4 * at + 1
+        nearest = key[first]
+        for child in range(first + 1, first + 4):
+            here = key[child]
+            best = child if here <= nearest else best
+            nearest = min(nearest, here)
+        if value <= nearest:
             break
-        heap[at] = heap[best]
+        key[at], heap[at] = nearest, heap[best]
         position[heap[at]] = at
         at = best
-    heap[at] = node
-    position[node] = at
+    key[at], heap[at], position[node] = value, node, at

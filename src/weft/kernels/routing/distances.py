@@ -6,9 +6,16 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.parts import parts
+from weft.kernels.records import record_type
 
 #: Distances are uint16, wide enough for a ring or a chain of any size that tables can hold.
 UNREACHED = 65535
+#: Rows of a block of `Search` are arranged as multiples of this number, for arithmetic on vectors.
+VECTOR = 8
+
+#: A row that a search reached: index of its block's first head, index of its first choice, distance
+#: to its next choice, and the number of flows that it sends or forwards.
+REACHED = record_type(row="i4", block="i4", at="i4", step="i4", flow="i8")
 
 
 class Search(NamedTuple):
@@ -28,6 +35,17 @@ class Search(NamedTuple):
     chosen: Any
     cost: Any
     flow: Any
+    #: `REACHED` [rows], int32 [rows], float64 and int32 [rows + VECTOR]: the rows reached, in the
+    #: order of the queue; the first row of each block; cost and choice of each row.
+    reached: Any
+    block: Any
+    costs: Any
+    choice: Any
+    #: float64, int32, int32 [2 edges]: load times cost and edge of each choice, and the heads of
+    #: each block, as positions in the queue; see `weft.kernels.routing.tables`.
+    price: Any
+    edge: Any
+    head: Any
 
 
 def search_space(rows: int, edges: int) -> Any:
@@ -35,22 +53,29 @@ def search_space(rows: int, edges: int) -> Any:
     small, wide = np.empty((2, rows), dtype=np.int32), np.empty(rows, dtype=np.int64)
     lists = np.empty(rows + 1, dtype=np.int32), np.empty(edges, dtype=np.int32)
     hops, down = np.empty(rows, dtype=np.uint16), np.empty(rows, dtype=np.uint8)
-    return parts(Search(hops, small[0], down, *lists, small[1], np.empty(rows), wide))
+    blocks = np.empty(rows, dtype=REACHED), np.empty(rows, dtype=np.int32)
+    values = np.empty(rows + VECTOR), np.empty(rows + VECTOR, dtype=np.int32)
+    choices = np.empty(2 * edges), *np.empty((2, 2 * edges), dtype=np.int32)
+    return parts(
+        Search(
+            hops, small[0], down, *lists, small[1], np.empty(rows), wide, *blocks, *values, *choices
+        )
+    )
 
 
 @njit(cache=True)
-def bfs(edge_offset, edge_row, root, hops, queue):
+def bfs(edge_offset, edge_row, root, hops, queue, most=-1):
     """Fill hops[r] with the number of edges from row r to the root, `UNREACHED` without a path.
 
     Cables are bidirectional, so a search from the root gives the distance to it. hops is uint16
-    [rows], queue int32 [rows]. Return the number of rows reached; the queue lists these rows,
-    nearest first.
+    [rows], queue int32 [rows]. The search ends with `most` rows, if that is the number of rows that
+    it can reach. Return the number of rows reached; the queue lists these rows, nearest first.
     """
     hops[:] = UNREACHED
     hops[root] = 0
     queue[0] = root
     head, tail = 0, 1
-    while head < tail:
+    while head < tail != most:
         row = queue[head]
         head += 1
         further = hops[row] + 1
@@ -186,11 +211,10 @@ def next_edges(graph, edge_up, ordered, search, count):
         if hops[row] != 0 and hops[row] != UNREACHED:
             for e in range(edge_offset[row], edge_offset[row + 1]):
                 other = edge_row[e]
-                if hops[other] != nearer:
-                    continue
-                if ordered and (edge_up[e] == down[row] or (not edge_up[e] and not down[other])):
-                    continue
-                edges[filled] = e
-                filled += 1
+                edges[filled] = e  # without a branch: kept if counted
+                here = hops[other] == nearer
+                if ordered:
+                    here &= edge_up[e] != down[row] and (edge_up[e] or down[other])
+                filled += here
     first[count] = filled
     return filled

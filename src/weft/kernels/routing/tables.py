@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import UNREACHED, bfs, next_edges, updown
+from weft.kernels.routing.distances import UNREACHED, VECTOR, bfs, next_edges, updown
+
+#: Blocks of fewer rows are searched row by row.
+NARROW = 4
 
 
 class TableTargets(NamedTuple):
@@ -45,17 +48,16 @@ def balanced_tables(
     - `row_sources`, int64 [1, rows]: number of hosts that send through the row to every
       destination, or int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
     - `targets`: parts of `TableTargets`.
-    - `passes`: number of passes.
+    - `passes`: largest number of passes; the last is one that changes no load.
     - `load`, int64 [edges]: flows on each edge; initially zeros, changed in place.
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     - `search`: parts of `weft.kernels.routing.distances.Search`.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    row_base, slot_edge = graph.row_base, graph.slot_edge
     target_offset, target_destination = targets.offset, targets.destination
-    destination_port, num_endpoints = targets.port, targets.num_endpoints
-    lmc, no_path, queue, chosen = targets.lmc, targets.no_path, search.queue, search.chosen
-    rows = len(edge_offset) - 1
+    num_endpoints, lmc, queue = targets.num_endpoints, targets.lmc, search.queue
+    rows = len(graph.edge_offset) - 1
+    reached, chosen, before = search.reached, search.choice, search.chosen
+    moved = True
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[0, row]
@@ -63,12 +65,23 @@ def balanced_tables(
     for round_ in range(passes << lmc):
         offset = round_ & ((1 << lmc) - 1)
         again = round_ >= (1 << lmc)
+        if offset == 0:
+            if not moved:
+                break
+            moved = not again
         for g in range(rows):
             if target_offset[g] == target_offset[g + 1]:
                 continue
             if again and target_destination[target_offset[g]] >= num_endpoints:
                 continue  # The only destination is the switch: its paths carry no load and stay.
             count = search_from(g, graph, edge_up, ordered, component_size[g], search)
+            if lmc == 0 and target_destination[target_offset[g]] >= num_endpoints:
+                line = table[target_destination[target_offset[g]]]
+                line[:] = targets.no_path
+                line[g] = targets.port[target_destination[target_offset[g]]]
+                _choose(search, count, graph, edge_cost, load, line)
+                continue
+            blocks = _arrange(search, count, graph, edge_cost, load)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
                 line = table[(d << lmc) + offset]
@@ -77,24 +90,87 @@ def balanced_tables(
                 if again:
                     if not weighs:
                         continue
-                    for i in range(1, count):
-                        chosen[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                    carry(search, count, chosen, edge_row, sources, load, -1)
-                else:
-                    line[:] = no_path
-                    line[g] = destination_port[d]
+                    _read(line, graph, search, count)
+                    _carry(search, count, sources, load, edge_cost, -1)
                 if lmc == 0:
-                    _cheapest(search, count, edge_row, edge_cost, load)
+                    _cheapest(search, blocks)
                 else:
                     lids = 1 << lmc if again else offset
                     _unlike(
-                        table, d << lmc, lids, offset, search, count, graph, edge_cost, load,
+                        table, d << lmc, lids, offset, search, count, graph, load, edge_cost,
                         senders,
                     )  # fmt: skip
+                if not again:
+                    line[:] = targets.no_path
+                    line[g] = targets.port[d]
                 for i in range(1, count):
-                    line[queue[i]] = edge_port[chosen[i]]
+                    if again and chosen[i] != before[i]:
+                        moved |= reached[i].flow != 0 or lmc > 0
+                    at = reached[i].at + chosen[i] * reached[i].step
+                    line[queue[i]] = graph.edge_port[search.edge[at]]
                 if weighs:
-                    carry(search, count, chosen, edge_row, sources, load, 1)
+                    _carry(search, count, sources, load, edge_cost, 1)
+
+
+@njit(cache=True)
+def _choose(search, count, graph, edge_cost, load, line):
+    """Fill a line with the choices that `_cheapest` makes, faster for a single line."""
+    queue, first, edges, cost = search.queue, search.first, search.edges, search.cost
+    cost[queue[0]] = 0.0
+    for i in range(1, count):
+        least, best = np.inf, edges[first[i]]
+        for k in range(first[i], first[i + 1]):
+            e = edges[k]
+            here = cost[graph.edge_row[e]] + load[e] * edge_cost[e]
+            if here < least:
+                least, best = here, e
+        cost[queue[i]] = least
+        line[queue[i]] = graph.edge_port[best]
+
+
+@njit(cache=True)
+def _arrange(search, count, graph, edge_cost, load):
+    """Arrange the choices of the rows reached by blocks; return the number of blocks.
+
+    A block is a sequence of rows that choose between the same heads. Its choices lie in the order
+    of the heads, and for each head in the order of the rows, so that the choice of all its rows is
+    arithmetic on vectors.
+    """
+    queue, first, edges, edge_row = search.queue, search.first, search.edges, graph.edge_row
+    reached, place, price, head, edge = (
+        search.reached, search.choice, search.price, search.head, search.edge,
+    )  # fmt: skip
+    for i in range(count):
+        place[queue[i]] = i
+        reached[i].row = queue[i]
+    blocks, base, i = 0, 0, 1
+    while i < count:
+        size = first[i + 1] - first[i]
+        stop = i + 1
+        while stop < count and first[stop + 1] - first[stop] == size:
+            k = 0
+            while k < size and edge_row[edges[first[stop] + k]] == edge_row[edges[first[i] + k]]:
+                k += 1
+            if k < size:
+                break
+            stop += 1
+        step = stop - i
+        if step >= NARROW:
+            step = (step + VECTOR - 1) // VECTOR * VECTOR
+        for k in range(size):
+            head[first[i] + k] = place[edge_row[edges[first[i] + k]]]
+        for v in range(stop - i):
+            row = reached[i + v]
+            row.block, row.at, row.step = first[i], base + v, step
+            for k in range(size):
+                e, at = edges[first[i + v] + k], base + k * step + v
+                edge[at] = e
+                price[at] = load[e] * edge_cost[e]
+        search.block[blocks] = i
+        blocks += 1
+        base += size * step
+        i = stop
+    return blocks
 
 
 @njit(cache=True)
@@ -107,53 +183,95 @@ def search_from(goal, graph, edge_up, ordered, component_size, search):
         count = updown(graph, edge_up, goal, component_size, search.hops, search.down, search.queue)
         sort_by_hops(search.queue, count, search.hops, search.first)
     else:
-        count = bfs(graph.edge_offset, graph.edge_row, goal, search.hops, search.queue)
+        count = bfs(
+            graph.edge_offset, graph.edge_row, goal, search.hops, search.queue, component_size
+        )
     next_edges(graph, edge_up, ordered, search, count)
     return count
 
 
 @njit(cache=True)
-def _cheapest(search, count, edge_row, edge_cost, load):
-    """Choose the edge of every row but the first; the queue lists rows nearest first."""
-    queue, first, edges = search.queue, search.first, search.edges
-    cost, chosen = search.cost, search.chosen
-    cost[queue[0]] = 0.0
+def _read(line, graph, search, count):
+    """Set the choices, present and earlier ones, to those of a line of the table."""
+    first, edges, queue = search.first, search.edges, search.queue
     for i in range(1, count):
-        least = np.inf
-        best = edges[first[i]]
-        for k in range(first[i], first[i + 1]):
-            e = edges[k]
-            here = cost[edge_row[e]] + load[e] * edge_cost[e]
-            if here < least:
-                least = here
-                best = e
-        cost[queue[i]] = least
-        chosen[i] = best
+        e = graph.slot_edge[graph.row_base[queue[i]] + line[queue[i]]]
+        # Edges ascend, so this is the choice if no edge is left out, else a later one.
+        k = min(e - edges[first[i]], first[i + 1] - first[i] - 1)
+        while edges[first[i] + k] > e:
+            k -= 1
+        search.choice[i] = search.chosen[i] = k
 
 
 @njit(cache=True)
-def _unlike(table, lid, lids, offset, search, count, graph, edge_cost, load, senders):
+def _cheapest(search, blocks):
+    """Choose for every row but the first; rows and blocks are listed nearest first."""
+    first, cost, chosen = search.first, search.costs, search.choice
+    price, head = search.price, search.head
+    cost[0] = 0.0
+    for b in range(blocks):
+        i = search.block[b]
+        row, size = search.reached[i], first[i + 1] - first[i]
+        if row.step < NARROW:
+            for v in range(row.step):
+                least, best = np.inf, 0
+                for k in range(size):
+                    here = cost[head[row.block + k]] + price[row.at + k * row.step + v]
+                    if here < least:
+                        least, best = here, k
+                cost[i + v], chosen[i + v] = least, best
+            continue
+        # Vectors end behind the block, in values of later blocks, which are not known yet. Indices
+        # without a sign are needed for vectors.
+        at, block, q = np.uint64(row.at), np.uint64(row.block), np.uint64(i)
+        step = np.uint64(row.step)
+        for v in range(step):
+            cost[q + v] = np.inf
+            chosen[q + v] = 0
+        for k in range(np.uint64(size)):
+            onward = cost[head[block + k]]
+            for v in range(step):
+                here = onward + price[at + v]
+                less = here < cost[q + v]
+                cost[q + v] = here if less else cost[q + v]
+                chosen[q + v] = np.int32(k) if less else chosen[q + v]
+            at += step
+
+
+@njit(cache=True)
+def _unlike(table, lid, lids, offset, search, count, graph, load, edge_cost, senders):
     """Choose as `_cheapest`, but other LIDs of the destination on an edge add to its cost."""
-    edge_row, edge_port = graph.edge_row, graph.edge_port
-    queue, first, edges = search.queue, search.first, search.edges
-    cost, chosen = search.cost, search.chosen
-    cost[queue[0]] = 0.0
+    reached, first, cost, chosen = search.reached, search.first, search.costs, search.choice
+    cost[0] = 0.0
     for i in range(1, count):
-        row = queue[i]
-        least = np.inf
-        best = edges[first[i]]
-        for k in range(first[i], first[i + 1]):
-            e = edges[k]
+        row = reached[i]
+        least, best = np.inf, 0
+        for k in range(first[i + 1] - first[i]):
+            e = search.edge[row.at + k * row.step]
             twins = 0
             for other in range(lids):
-                if other != offset and table[lid + other, row] == edge_port[e]:
+                if other != offset and table[lid + other, row.row] == graph.edge_port[e]:
                     twins += 1
-            here = cost[edge_row[e]] + (load[e] + twins * senders) * edge_cost[e]
+            here = cost[search.head[row.block + k]] + (load[e] + twins * senders) * edge_cost[e]
             if here < least:
-                least = here
-                best = e
-        cost[row] = least
-        chosen[i] = best
+                least, best = here, k
+        cost[i], chosen[i] = least, best
+
+
+@njit(cache=True)
+def _carry(search, count, sources, load, edge_cost, sign):
+    """Add the flows of a tree of choices to the loads (sign 1) or subtract them (sign -1)."""
+    reached, chosen = search.reached, search.choice
+    for i in range(count):
+        reached[i].flow = sources[reached[i].row]
+    for i in range(count - 1, 0, -1):
+        row = reached[i]
+        if row.flow:
+            at = row.at + chosen[i] * row.step
+            e = search.edge[at]
+            load[e] += sign * row.flow
+            search.price[at] = load[e] * edge_cost[e]
+            reached[search.head[row.block + chosen[i]]].flow += row.flow
 
 
 @njit(cache=True)

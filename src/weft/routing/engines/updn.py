@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -233,15 +234,16 @@ def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
     graph = fabric.graph
     order = _order(fabric, roots)
     up = order[graph.edge_row] < order[graph.edge_tail]
-    above = np.zeros((graph.num_rows, len(roots)), dtype=np.bool_)
-    above[roots, np.arange(len(roots))] = True
-    for row in np.argsort(order):
-        edges = slice(graph.edge_offset[row], graph.edge_offset[row + 1])
-        above[row] |= above[graph.edge_row[edges][up[edges]]].any(axis=0)
+    step = graph.matrix(up).astype(np.float32)
+    above, further = np.zeros((2, graph.num_rows, len(roots)), dtype=np.float32)
+    further[roots, np.arange(len(roots))] = 1
+    while not np.array_equal(above, further):
+        above, further = further, np.minimum(further + step @ further, 1)
     rows, label = sending_rows(fabric), fabric.graph.components
-    reach = above[rows].astype(np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        some = slice(start, start + _BLOCK)
+    reach = above[rows]
+    # The first row alone rules out most other levels.
+    for ends in pairwise((0, *range(1, len(rows), _BLOCK), len(rows))):
+        some = slice(*ends)
         common = reach[some] @ reach.T > 0
         if np.any(~common & (label[rows[some]][:, None] == label[rows])):
             return False
