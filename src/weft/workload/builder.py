@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -366,14 +366,20 @@ class WorkloadBuilder(ProgramOrder):
         processors = np.where(message, 0, self._each(cpu, len(rank_array), "processor"))
         self._check_calc(len(rank_array), durations, processors)
         self._uses_cpus |= bool(processors.any())
-        first = self._count
-        self._reserve(len(rank_array))
-        self._ops.extend(
-            len(rank_array), rank_array, kinds, np.where(between, peers, NONE),
-            np.where(message, sizes, 0), np.where(message, tags, 0), np.where(message, comms, 0),
-            durations, self._phase if phase is None else phase, release_ns, processors,
+        return self._append(
+            rank_array, kinds, np.where(between, peers, NONE), np.where(message, sizes, 0),
+            np.where(message, tags, 0), np.where(message, comms, 0), durations,
+            self._phase if phase is None else phase, release_ns, processors,
         )  # fmt: skip
-        return np.arange(first, first + len(rank_array), dtype=np.int64)
+
+    def rounds(self, count: int, add: Callable[[int], None]) -> None:
+        """Add the rounds of a loop: call `add` with the number of each round, from 0.
+
+        Rounds after the first one must add the same operations with equal waits for operations of
+        the round before, so that a `RolledBuilder` stores one of them.
+        """
+        for step in range(count):
+            add(step)
 
     @contextmanager
     def reserved_tag(self, comm: int) -> Iterator[int]:

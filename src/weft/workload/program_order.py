@@ -120,6 +120,9 @@ class ProgramOrder:
         Name of the workload in messages.
     """
 
+    #: Largest number of operations.
+    max_ops = MAX_OPS
+
     def __init__(self, num_ranks: int, *, name: str = ""):
         if not isinstance(num_ranks, int | np.integer) or not 0 < num_ranks <= INT32.max:
             raise InputError(
@@ -449,22 +452,9 @@ class ProgramOrder:
         if after is not None:
             raise InputError("'after' is for operations of one rank")
         rank_array = self._ranks(ranks)
-        count, first = len(rank_array), self._count
-        self._reserve(count)
-        self._ops.extend(
-            count,
-            rank_array,
-            kind,
-            peer,
-            size_bytes,
-            tag,
-            comm,
-            duration_ns,
-            self._phase,
-            release_ns,
-            cpu,
+        ops = self._append(
+            rank_array, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
         )
-        ops = np.arange(first, first + count, dtype=np.int64)
         for before in (self._last[rank_array], self._also[rank_array]):
             waits = before != NONE
             if waits.any():
@@ -509,10 +499,17 @@ class ProgramOrder:
             self._open_of.setdefault(rank, {})[op] = None
         return op
 
+    def _append(self, rank_array: NDArray[np.int64], *columns: ArrayLike) -> NDArray[np.int64]:
+        """Append an operation to the program of each rank, and return the handles."""
+        first = self._count
+        self._reserve(len(rank_array))
+        self._ops.extend(len(rank_array), rank_array, *columns)
+        return np.arange(first, first + len(rank_array), dtype=np.int64)
+
     def _reserve(self, count: int) -> None:
         self._count += count
-        if self._count > MAX_OPS:
-            raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
+        if self._count > self.max_ops:
+            raise InputError(f"{self.name}: more than {self.max_ops:,} operations")
 
     def _wait_pair(self, ranks: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
         """Let each rank's next operation wait only for the two `handles` of the rank.

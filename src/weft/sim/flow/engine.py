@@ -173,6 +173,26 @@ def lay_messages(
     return lay_routes(fabric, routes, key // hosts, key % hosts, weights=sizes, **laying), route
 
 
+def rank_state(
+    workload: Workload,
+    route: NDArray[np.int32],
+    options: Mapping[str, Any],
+    keyed: KeyRun | None = None,
+) -> Ranks:
+    """Return the state of the programs of ranks at time 0; arguments are those of `FlowState.of`."""
+    takes, latency = host_times(workload, options["overhead"])
+    rules = {
+        "eager_bytes": options["eager_bytes"],
+        "handshake": options["handshake"],
+        **queues_of(options["rendezvous"]),
+        "local_latency": options["local_latency_ns"],
+        "local_gbps": options["local_gbps"],
+        "local_units_per_byte": 8.0,
+        "scheduled": keyed is not None and keyed.rules.scheduled,
+    }
+    return lay_ranks(workload, takes, workload.release_ns, latency, route, rules)
+
+
 @dataclass(frozen=True, eq=False)
 class FlowState:
     """State of the kernel; see `weft.kernels.flow.engine.run`."""
@@ -196,7 +216,6 @@ class FlowState:
         """Return the state at time 0."""
         # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
         alone = options["sharing"] == "none"
-        takes, latency = host_times(workload, options["overhead"])
         limit = options["max_time_ns"]
         # Each queue sends one message at a time. The slot of a message that has left is released
         # only after the next message has started, so a queue may use two slots.
@@ -204,22 +223,7 @@ class FlowState:
         lines = num_queues * num_pairs
         slots = -(-2 * max(lines, 1) // block) * block
         return cls(
-            ranks=lay_ranks(
-                workload,
-                takes,
-                workload.release_ns,
-                latency,
-                route,
-                {
-                    "eager_bytes": options["eager_bytes"],
-                    "handshake": options["handshake"],
-                    **queues_of(options["rendezvous"]),
-                    "local_latency": options["local_latency_ns"],
-                    "local_gbps": options["local_gbps"],
-                    "local_units_per_byte": 8.0,
-                    "scheduled": keyed is not None and keyed.rules.scheduled,
-                },
-            ),
+            ranks=rank_state(workload, route, options, keyed),
             level=Level(
                 paths=Paths(
                     latency_ns=network.route_latency_ns,

@@ -13,11 +13,14 @@ def ring_steps(group: Group, blocks: Blocks) -> None:
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     behind = group.behind_root(ranks)
-    for step in range(n - 1):
+
+    def add(step: int) -> None:
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(behind - step) % n],
             (ranks - 1) % n, blocks.sizes[(behind - 1 - step) % n], block_behind(n, step),
         )  # fmt: skip
+
+    group.rounds(n - 1, add)
 
 
 def block_behind(n: int, step: int) -> Carries:

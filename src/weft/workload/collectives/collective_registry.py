@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.errors import InputError
 from weft.core.registry import Registry
 from weft.workload.builder import WorkloadBuilder
-from weft.workload.program_order import MAX_OPS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = NDArray[np.int64]
@@ -250,13 +249,17 @@ class Group:
             If the messages of all groups are too many for a workload.
         """
         total = messages * len(self._members)
-        if 2 * total + self._builder.num_ops > MAX_OPS:
+        if 2 * total + self._builder.num_ops > self._builder.max_ops:
             raise InputError(
                 f"a collective of {self.n} ranks has {total:,} messages with this algorithm; "
-                f"expected at most {MAX_OPS // 2:,} in a workload"
+                f"expected at most {self._builder.max_ops // 2:,} in a workload"
             )
 
     # -- operations --------------------------------------------------------------------------------
+
+    def rounds(self, count: int, add: Callable[[int], None]) -> None:
+        """Add rounds by `WorkloadBuilder.rounds`; a record of blocks needs each of them."""
+        self._builder.rounds(count, add)
 
     def exchange(
         self,

@@ -17,12 +17,15 @@ def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     """Combine blocks around a ring in n - 1 rounds; block r ends at rank r."""
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
-    for step in range(n - 1):
+
+    def add(step: int) -> None:
         group.exchange(
             ranks, (ranks + 1) % n, blocks.sizes[(ranks - 1 - step) % n],
             (ranks - 1) % n, blocks.sizes[(ranks - 2 - step) % n], block_behind(n, 1 + step),
             add=True,
         )  # fmt: skip
+
+    group.rounds(n - 1, add)
 
 
 @algorithm("reduce-scatter", "ring", source="Patarasuk and Yuan 2009", first=True)

@@ -1,0 +1,389 @@
+"""`RolledWorkload`: programs that many ranks have in common, stored once, and their builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weft.core.errors import NotApplicable
+from weft.workload.builder import WorkloadBuilder
+from weft.workload.program_order import NONE, Rows
+from weft.workload.workload import Kind, TrainingStep, Workload
+
+Ints = NDArray[np.int64]
+
+#: Largest number of operations of a workload that is unrolled: about 1.5 GB and a minute.
+MOST_UNROLLED = 2**24
+#: Largest number of maps of peers, each of which has an entry for every rank.
+_MOST_MAPS = 4096
+
+
+class Program(NamedTuple):
+    """Operations that each rank of a role has, in program order; arrays [ops] as in `Workload`.
+
+    `peers`: index in `RolledWorkload.peers` of the map of peers, -1 without one. `dep_offset`,
+    `dep`, `dep_on_start`: operations of the same rank to wait for, by their index in the program.
+    `match`: index of the matching operation in the program of the peer's role.
+    """
+
+    kind: NDArray[np.uint8]
+    peers: NDArray[np.int32]
+    size_bytes: Ints
+    tag: NDArray[np.int32]
+    comm: NDArray[np.int32]
+    duration_ns: NDArray[np.float64]
+    phase: NDArray[np.int32]
+    cpu: NDArray[np.uint8]
+    dep_offset: Ints
+    dep: NDArray[np.int32]
+    dep_on_start: NDArray[np.bool_]
+    match: NDArray[np.int32]
+
+    @property
+    def sends(self) -> Ints:
+        """Indices of the operations that send a message."""
+        return np.flatnonzero((self.kind == Kind.SEND) | (self.kind == Kind.PUT))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RolledWorkload:
+    """Programs of ranks, stored once for all ranks of a role.
+
+    Parameters
+    ----------
+    name, phase_names, comm_names, notes, step
+        As in `Workload`.
+    role
+        int32 [ranks]: role of each rank.
+    programs
+        The program of each role.
+    peers
+        int32 [maps, ranks]: peers of all ranks, -1 for ranks without such a message. Two maps of a
+        role name different peers for each of its ranks.
+    """
+
+    name: str
+    role: NDArray[np.int32]
+    programs: tuple[Program, ...]
+    peers: NDArray[np.int32]
+    phase_names: tuple[str, ...]
+    comm_names: tuple[str, ...] = ("world",)
+    notes: tuple[str, ...] = field(default=())
+    step: TrainingStep | None = None
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.role)
+
+    @cached_property
+    def _ranks_of_role(self) -> Ints:
+        return np.bincount(self.role, minlength=len(self.programs))
+
+    @cached_property
+    def num_ops(self) -> int:
+        """Number of operations of all ranks."""
+        counts = zip(self.programs, self._ranks_of_role.tolist(), strict=True)
+        return sum(len(program.kind) * ranks for program, ranks in counts)
+
+    @cached_property
+    def num_messages(self) -> int:
+        """Number of messages of all ranks."""
+        counts = zip(self.programs, self._ranks_of_role.tolist(), strict=True)
+        return sum(len(program.sends) * ranks for program, ranks in counts)
+
+    def unrolled(self) -> Workload:
+        """Return the workload with the operations of each rank; `NotApplicable` if too many."""
+        if self.num_ops > 2**31 - 2:
+            raise NotApplicable(f"{self.name} has {self.num_ops:,} operations, too many to unroll")
+        counts = np.array([len(program.kind) for program in self.programs])[self.role]
+        offset = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        start = np.concatenate(([0], np.cumsum([len(each.kind) for each in self.programs])))
+        rank = np.repeat(np.arange(self.num_ranks), counts)
+        row = np.arange(offset[-1]) - offset[rank] + start[self.role[rank]]
+        table = joined(self.programs)
+        peer = np.where(table.peers[row] < 0, -1, self.peers[table.peers[row], rank])
+        match = np.where(table.match[row] < 0, -1, offset[peer] + table.match[row])
+        length = np.diff(table.dep_offset)[row]
+        dep_offset = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+        at = np.arange(dep_offset[-1]) + np.repeat(table.dep_offset[row] - dep_offset[:-1], length)
+        return Workload(
+            name=self.name, op_offset=offset, kind=table.kind[row], peer=peer.astype(np.int32),
+            size_bytes=table.size_bytes[row], tag=table.tag[row], comm=table.comm[row],
+            duration_ns=table.duration_ns[row], phase=table.phase[row],
+            phase_names=self.phase_names, dep_offset=dep_offset,
+            dep=(table.dep[at] + np.repeat(offset[rank], length)).astype(np.int32),
+            dep_on_start=table.dep_on_start[at if len(table.dep_on_start) else slice(0)],
+            match=match.astype(np.int32), release_ns=np.zeros(0),
+            cpu=table.cpu[row] if table.cpu.any() else np.zeros(0, dtype=np.uint8),
+            comm_names=self.comm_names, notes=self.notes, step=self.step,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return (
+            f"RolledWorkload({self.name!r}: {self.num_ranks} ranks, {self.num_ops} operations, "
+            f"{self.num_messages} messages; programs of {len(self.programs)} roles)"
+        )
+
+
+def joined(programs: Iterable[Program]) -> Program:
+    """Return programs one behind the other; `dep` and `match` stay indices in each of them."""
+    columns = [*zip(*programs, strict=True)]
+    offsets = [np.diff(offset) for offset in columns[8]]
+    columns[8] = (np.concatenate(([0], np.cumsum(np.concatenate(offsets)))).astype(np.int64),)
+    return Program(*map(np.concatenate, columns))
+
+
+class _Edges:
+    """Waits of `RolledBuilder`: each row of pairs of equal operations is one wait."""
+
+    def __init__(self, builder: RolledBuilder):
+        self._builder = builder
+        self.rows = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
+        self._seen: set[tuple[int, int, bool]] = set()
+
+    def extend(self, count: int, ops: Any, others: Any, start: Any) -> None:
+        """Add waits, one for each rank."""
+        columns = [np.broadcast_to(each, count) for each in (ops, others, start)]
+        if all(count and (each == each[0]).all() for each in columns):
+            distinct, counts = np.array([[each[0] for each in columns]], dtype=np.int64), [count]
+        else:
+            distinct, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+        for (op, on, at_start), ranks in zip(distinct.tolist(), counts, strict=True):
+            if ranks != self._builder.common(op, on):
+                raise NotApplicable("ranks with the same operations wait for different ones")
+            if (op, on, at_start) not in self._seen:
+                self._seen.add((op, on, at_start))
+                self.rows.add(op, on, at_start)
+
+    def add(self, op: int, on: int, start: Any) -> None:
+        """Refuse waits of single ranks."""
+        raise NotApplicable("single ranks have operations of their own")
+
+
+class RolledBuilder(WorkloadBuilder):
+    """A `WorkloadBuilder` that stores an operation once for all ranks of a call.
+
+    Handles are numbers of such operations, equal for all ranks of a call. Calls must give all their
+    ranks the same size, duration and tag; anything else raises `NotApplicable`, and so do puts with
+    releases, multicasts, reductions in switches, routing keys and operations of single ranks.
+    """
+
+    max_ops = 2**62
+
+    def __init__(self, num_ranks: int, *, name: str = ""):
+        super().__init__(num_ranks, name=name)
+        self._edges = _Edges(self)  # type: ignore[assignment]
+        self._sets: dict[bytes, int] = {}
+        self._members: list[NDArray[np.bool_]] = []
+        self._set_of: list[int] = []
+        self._maps: dict[bytes, int] = {}
+        self._peers: list[NDArray[np.int32]] = []
+        self._common: dict[tuple[int, int], int] = {}
+
+    def common(self, op: int, on: int) -> int:
+        """Return the number of ranks that have both operations."""
+        key = self._set_of[op], self._set_of[on]
+        if key not in self._common:
+            both = self._members[key[0]] & self._members[key[1]]
+            self._common[key] = int(np.count_nonzero(both))
+        return self._common[key]
+
+    def rounds(self, count: int, add: Callable[[int], None]) -> None:
+        """Add the rounds of a loop, of which the first two are made by `add`."""
+        if count < 3:
+            super().rounds(count, add)
+            return
+        marks = []
+        for step in range(2):
+            marks.append((len(self._set_of), len(self._edges.rows.column(0))))  # type: ignore
+            add(step)
+        marks.append((len(self._set_of), len(self._edges.rows.column(0))))  # type: ignore
+        (before, _), (begin, first), (end, last) = marks
+        length, more = end - begin, count - 2
+        edges = [self._edges.rows.column(at)[first:last].copy() for at in range(3)]  # type: ignore
+        if begin - before != length or np.any(edges[1] < before):
+            raise NotApplicable("the rounds of a loop differ")
+        columns = [np.array(self._ops.column(at)[begin:end]) for at in range(10)]
+        self._ops.extend(length * more, *(np.tile(column, more) for column in columns))
+        self._set_of += self._set_of[begin:end] * more
+        shift = length * np.repeat(np.arange(1, more + 1), last - first)
+        tiled = [np.tile(column, more) for column in edges]
+        self._edges.rows.extend(len(shift), tiled[0] + shift, tiled[1] + shift, tiled[2])  # type: ignore
+        self._count += more * sum(int(self._members[at].sum()) for at in self._set_of[begin:end])
+        for handles in (self._last, self._also):
+            handles[handles >= begin] += length * more
+
+    def build(self) -> Any:
+        """Return the `RolledWorkload`."""
+        columns = [np.asarray(self._ops.column(at)) for at in range(10)]
+        edges = [np.asarray(self._edges.rows.column(at)) for at in range(3)]  # type: ignore
+        peers = np.array(self._peers or np.zeros((0, self.num_ranks)), dtype=np.int32)
+        role = np.zeros(self.num_ranks, dtype=np.int64)
+        for label in (*self._members, *_first_alike(peers)):
+            role = refined(role, label)
+        while True:
+            finer = role
+            for peer in peers:
+                finer = refined(finer, np.where(peer < 0, -1, role[peer]))
+            if finer.max(initial=0) == role.max(initial=0):
+                break
+            role = finer
+        programs = [
+            _program(columns, edges, self._members, np.flatnonzero(role == each), peers)
+            for each in range(int(role.max(initial=0)) + 1)
+        ]
+        return RolledWorkload(
+            name=self.name, role=role.astype(np.int32), peers=peers,
+            programs=_matched(programs, role, peers, self.name),
+            phase_names=tuple(self._phases), comm_names=tuple(self._comms), notes=tuple(self.notes),
+        )  # fmt: skip
+
+    # -- private -----------------------------------------------------------------------------------
+
+    def _append(self, rank_array: Ints, *columns: ArrayLike) -> Ints:
+        kind, peer, *rest = columns
+        count = len(rank_array)
+        row = [self._same(value, count) for value in (kind, *rest)]
+        if row[0] > Kind.PUT or row[6]:
+            raise NotApplicable("routing keys and releases cannot be rolled")
+        here = np.zeros(self.num_ranks, dtype=np.bool_)
+        here[rank_array] = True
+        if np.count_nonzero(here) != count:
+            raise NotApplicable("a rank has several operations of one call")
+        if (key := here.tobytes()) not in self._sets:
+            self._sets[key] = len(self._members)
+            self._members.append(here)
+        number = NONE
+        if row[0] != Kind.CALC:
+            to = np.full(self.num_ranks, NONE, dtype=np.int32)
+            to[rank_array] = peer
+            number = self._maps.setdefault(to.tobytes(), len(self._peers))
+            if number == len(self._peers):
+                self._peers.append(to)
+            if len(self._peers) > _MOST_MAPS:
+                raise NotApplicable("ranks have too many different peers")
+        self._ops.add(self._sets[key], row[0], number, *row[1:])
+        self._set_of.append(self._sets[key])
+        self._count += count
+        return np.full(count, len(self._set_of) - 1, dtype=np.int64)
+
+    @staticmethod
+    def _same(value: ArrayLike, count: int) -> Any:
+        array = np.asarray(value)
+        if array.ndim and (not count or np.any(array != array.reshape(-1)[0])):
+            raise NotApplicable("ranks of one call have different sizes, durations or tags")
+        return array.reshape(-1)[0] if array.ndim else value
+
+    def _close(self, ops: Ints) -> None:
+        for op, count in zip(*np.unique(ops, return_counts=True), strict=True):
+            if count < self._members[self._set_of[op]].sum():
+                raise NotApplicable("some ranks of a call wait, and others do not")
+        super()._close(ops)
+
+    def _add_one(self, *_: Any) -> int:
+        raise NotApplicable("single ranks have operations of their own")
+
+    def _wait_one(self, *_: Any) -> None:
+        raise NotApplicable("single ranks have operations of their own")
+
+    def reduce_in_network(self, *_: Any) -> None:
+        """Refuse reductions in switches."""
+        raise NotApplicable("reductions in switches cannot be rolled")
+
+
+def _first_alike(peers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return for each map and rank the first map with the same peer of this rank."""
+    order = np.argsort(peers, axis=0, kind="stable")
+    ordered = np.take_along_axis(peers, order, axis=0)
+    place = np.arange(len(peers))[:, np.newaxis]
+    fresh = np.ones(peers.shape, dtype=np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    begin = np.maximum.accumulate(np.where(fresh, place, 0), axis=0)
+    first = np.empty(peers.shape, dtype=np.int64)
+    np.put_along_axis(first, order, np.take_along_axis(order, begin, axis=0), axis=0)
+    return first
+
+
+def refined(label: NDArray[Any], by: NDArray[Any]) -> Ints:
+    """Return numbers of the distinct pairs of two labels, in order of the first and the second."""
+    first = np.unique(label, return_inverse=True)[1]
+    second = np.unique(by, return_inverse=True)[1]
+    key = first.astype(np.int64) * (int(second.max(initial=0)) + 1) + second
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+
+
+def _program(
+    columns: list[NDArray[Any]],
+    edges: list[NDArray[Any]],
+    members: list[NDArray[np.bool_]],
+    ranks: Ints,
+    peers: NDArray[np.int32],
+) -> Program:
+    """Return the program of a role, with maps of peers that are unique; it has no matches yet."""
+    mine = np.array([each[ranks[0]] for each in members] or [False])
+    there = mine[columns[0]] if len(columns[0]) else np.zeros(0, dtype=np.bool_)
+    number = np.cumsum(there) - 1
+    both = there[edges[0]] & there[edges[1]] if len(edges[0]) else np.zeros(0, dtype=np.bool_)
+    op, on, start = (edge[both] for edge in edges)
+    order = np.argsort(number[op], kind="stable") if len(op) else op
+    count = int(there.sum())
+    counts = np.bincount(number[op[order]], minlength=count)
+    _, kind, to, size, tag, comm, duration, phase, _, cpu = (column[there] for column in columns)
+    used, first = np.unique(to[to >= 0]), {}
+    for at in used.tolist():
+        if (known := first.setdefault(peers[at, ranks].tobytes(), at)) != at:
+            to = np.where(to == at, known, to)
+    return Program(
+        kind=kind.astype(np.uint8), peers=to.astype(np.int32), size_bytes=size.astype(np.int64),
+        tag=tag.astype(np.int32), comm=comm.astype(np.int32),
+        duration_ns=duration.astype(np.float64), phase=phase.astype(np.int32),
+        cpu=cpu.astype(np.uint8),
+        dep_offset=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        dep=number[on[order]].astype(np.int32),
+        dep_on_start=start[order] if start.any() else np.zeros(0, dtype=np.bool_),
+        match=np.full(count, -1, dtype=np.int32),
+    )  # fmt: skip
+
+
+def _matched(
+    programs: list[Program], role: Ints, peers: NDArray[np.int32], name: str
+) -> tuple[Program, ...]:
+    """Match the sends of each role with the receives of the roles of their peers."""
+    if any(len(program.dep_on_start) for program in programs):
+        programs = [
+            program if len(program.dep_on_start)
+            else program._replace(dep_on_start=np.zeros(len(program.dep), dtype=np.bool_))
+            for program in programs
+        ]  # fmt: skip
+    for number, program in enumerate(programs):
+        ranks = np.flatnonzero(role == number)
+        for to in np.unique(program.peers[program.kind == Kind.SEND]).tolist():
+            other = programs[int(role[peers[to, ranks[0]]])]
+            back = [
+                at for at in np.unique(other.peers[other.kind == Kind.RECV]).tolist()
+                if np.array_equal(peers[at, peers[to, ranks]], ranks)
+            ]  # fmt: skip
+            sends = np.flatnonzero((program.kind == Kind.SEND) & (program.peers == to))
+            receives = np.flatnonzero(
+                (other.kind == Kind.RECV) & (other.peers == (back[0] if back else NONE))
+            )
+            by = [
+                ops[np.lexsort((ops, each.tag[ops], each.comm[ops]))]
+                for each, ops in ((program, sends), (other, receives))
+            ]
+            fit = len(by[0]) == len(by[1]) and all(
+                np.array_equal(getattr(program, key)[by[0]], getattr(other, key)[by[1]])
+                for key in ("tag", "comm")
+            )
+            if not fit or np.any(program.size_bytes[by[0]] > other.size_bytes[by[1]]):
+                raise NotApplicable(f"sends of {name or 'the workload'} do not fit its receives")
+            program.match[by[0]], other.match[by[1]] = by[1], by[0]
+    if any(np.any(each.match[each.kind == Kind.RECV] < 0) for each in programs):
+        raise NotApplicable(f"receives of {name or 'the workload'} have no sends")
+    return tuple(programs)
