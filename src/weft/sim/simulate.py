@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
 from weft.routing.routes import Routes
@@ -17,6 +17,7 @@ from weft.sim.common.progress import Forecast, Progress
 from weft.sim.options import Level, RunSettings, check_level
 from weft.workload import Workload
 from weft.workload.placement import host_of_rank
+from weft.workload.rolled import RolledWorkload
 
 #: Operations, links and packets below which a run surely takes little time and memory.
 SMALL = 2**18
@@ -24,6 +25,7 @@ SMALL = 2**18
 if TYPE_CHECKING:
     from weft.sim.flit.workloads import FlitResult
     from weft.sim.flow.result import FlowResult
+    from weft.sim.flow.rolled_result import RolledResult
     from weft.sim.packet.result import PacketResult
     from weft.sim.static.phases import StaticWorkload
 
@@ -75,6 +77,12 @@ def simulate(
 ) -> FlowResult: ...  # fmt: skip
 @overload
 def simulate(
+    fabric: Fabric, routes: Routes, workload: RolledWorkload,
+    placement: str | ArrayLike = "linear",
+    *, level: Literal["flow"] = "flow", progress: Watch | None = None, **options: Any,
+) -> RolledResult: ...  # fmt: skip
+@overload
+def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
     *, level: Literal["packet"], progress: Watch | None = None,
     expected: Callable[[Forecast], None] | None = None, **options: Any,
@@ -104,14 +112,14 @@ def simulate(
 def simulate(
     fabric: Fabric,
     routes: Routes | str,
-    workload: Workload,
+    workload: Any,
     placement: str | ArrayLike = "linear",
     *,
     level: Level = "flow",
     progress: Watch | None = None,
     expected: Callable[[Forecast], None] | None = None,
     **options: Any,
-) -> FlowResult | PacketResult | FlitResult | StaticWorkload:
+) -> Any:
     """Run a workload over routes.
 
     The ``flow`` level treats messages as fluids that share links (docs/flow-level.md). The
@@ -126,7 +134,7 @@ def simulate(
         The fabric and its routes. At the flit level, `routes` may also be a routing by coordinates
         by name, such as ``dor`` or ``nca-adaptive``, with options (``weft list routings``).
     workload
-        The workload.
+        The workload; at the flow level also a `RolledWorkload`, whose result is a `RolledResult`.
     placement
         A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
     level
@@ -140,7 +148,7 @@ def simulate(
 
     Returns
     -------
-    FlowResult, PacketResult, FlitResult or StaticWorkload
+    FlowResult, RolledResult, PacketResult, FlitResult or StaticWorkload
         Each is a `Result`. A result of the packet or the flit level is marked incomplete if the run
         was stopped by `max_time_ns`, a keyboard interrupt or `StopRun`.
 
@@ -160,6 +168,11 @@ def simulate(
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; the other levels do")
+    if isinstance(workload, RolledWorkload):
+        from weft.sim.flow.rolled import run_rolled
+
+        assert isinstance(routes, Routes)
+        return run_rolled(fabric, routes, workload, hosts, chosen.flow, progress)
     size = workload.num_ops + fabric.num_links
     if level in ("packet", "flit"):
         size += int(workload.size_bytes.sum()) // chosen.hardware.mtu_bytes
@@ -210,20 +223,27 @@ def forecast(
     from weft.sim.forecast import forecast_of
 
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
+    if isinstance(workload, RolledWorkload):
+        raise NotApplicable("the time of a rolled workload is not forecast: it depends on its cells")
     return forecast_of(chosen, level, fabric, routes, workload, hosts)
 
 
 def _prepared(
-    fabric: Fabric, routes: Routes | str, workload: Workload, placement: str | ArrayLike,
-    level: Level, options: dict[str, Any],
+    fabric: Fabric, routes: Routes | str, workload: Workload | RolledWorkload,
+    placement: str | ArrayLike, level: Level, options: dict[str, Any],
 ) -> tuple[RunSettings, NDArray[np.int32]]:  # fmt: skip
     """Check the arguments of `simulate`; return the settings and the host of each rank."""
     check_fabric(fabric)
     named = level == "flit" and isinstance(routes, str)
-    for given, kind in ((routes, Routes), (workload, Workload)):
+    rolled = isinstance(workload, RolledWorkload)
+    for given, kind in ((routes, Routes), (workload, RolledWorkload if rolled else Workload)):
         if not isinstance(given, kind) and not (given is routes and named):
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     chosen = RunSettings.at(check_level(level), options)
+    if isinstance(workload, RolledWorkload):
+        if level != "flow" or chosen.keys is not None:
+            raise NotApplicable(f"{workload} needs the flow level, without routing keys")
+        return chosen, host_of_rank(fabric, workload.num_ranks, placement)
     if level != "flit" and len(workload.multicast):
         raise InputError(
             f"{workload.name or 'the workload'} has hardware broadcasts or barriers, which the "

@@ -16,6 +16,7 @@ from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, check_fabric
 from weft.workload.placement import place
 from weft.workload.placement.placement_registry import MAX_RANKS, allowed_hosts, is_explicit
+from weft.workload.rolled import RolledWorkload
 from weft.workload.workload import Kind, Multicast, TrainingStep, Workload
 
 #: Whether ranks of several jobs may run on one host.
@@ -35,7 +36,7 @@ class Job:
     """Workload with its placement and start time."""
 
     #: Programs of the job's ranks.
-    workload: Workload
+    workload: Workload | RolledWorkload
     #: Name in messages and results; it has no colon, and names of several jobs must differ.
     name: str = "job"
     #: Placement of the job's ranks: a name with options, or the host number of each rank.
@@ -54,7 +55,7 @@ class JobMix(FrozenArrays):
 
     #: Operations of all jobs. Each job has its own communicators, including one for its world, so
     #: that messages of different jobs never match.
-    workload: Workload
+    workload: Any
     #: int32 [ranks]: host of each rank.
     hosts: NDArray[np.int32]
     #: int32 [ranks]: index of each rank's job.
@@ -169,7 +170,10 @@ def _check(jobs: Sequence[Job]) -> None:
                 f"{_LATEST_NS:.3g} ns"
             )
     ranks = sum(job.workload.num_ranks for job in jobs)
-    ops = sum(job.workload.num_ops for job in jobs)
+    rolled = [job for job in jobs if isinstance(job.workload, RolledWorkload)]
+    if rolled and (len(jobs) > 1 or jobs[0].start_ns):
+        raise NotApplicable(f"{rolled[0].workload.name} is rolled: it runs alone, from time 0")
+    ops = sum(job.workload.num_ops for job in jobs if job not in rolled)
     for count, most, what in ((ranks, MAX_RANKS, "ranks"), (ops, _MAX_OPS, "operations")):
         if count > most:
             raise InputError(f"the jobs have {count:,} {what} together; expected at most {most:,}")
@@ -226,9 +230,9 @@ def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
-def _merged(jobs: Sequence[Job]) -> Workload:
+def _merged(jobs: Sequence[Job]) -> Any:
     """Return one workload of all jobs, each with ranks, communicators and phases of its own."""
-    parts = [job.workload for job in jobs]
+    parts: list[Any] = [job.workload for job in jobs]
     if len(jobs) == 1:
         return replace(parts[0], release_ns=_releases(jobs[0])) if jobs[0].start_ns else parts[0]
     ranks = _starts([part.num_ranks for part in parts])
@@ -316,7 +320,7 @@ def _releases(job: Job) -> NDArray[np.float64]:
     The start of the job delays only operations without dependencies and those with a release time;
     all other operations depend on these.
     """
-    part = job.workload
+    part: Any = job.workload
     release = part.release_ns if len(part.release_ns) else np.zeros(part.num_ops)
     delayed = (release > 0) | (np.diff(part.dep_offset) == 0)
     return np.where(delayed, release + job.start_ns, release)

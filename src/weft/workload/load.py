@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
 from weft.core.registry import Registry, did_you_mean
 from weft.core.units import parse_bytes
@@ -24,6 +24,7 @@ from weft.workload.collectives import (
 from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.places import Places
+from weft.workload.rolled import RolledBuilder, RolledWorkload
 from weft.workload.workload import Workload
 
 #: Size of each message of a workload that is loaded from the spec of a pattern.
@@ -85,6 +86,33 @@ def load_workload(
     if kind is collective:
         return collective_workload(text, num_ranks, places=places)
     return pattern_workload(num_ranks, text, PATTERN_BYTES)
+
+
+def load_rolled(
+    spec: str, num_ranks: int | None, *, places: Places | None = None, **options: Any
+) -> RolledWorkload:
+    """Construct a workload from a spec, with the operations that ranks have in common stored once.
+
+    Collectives and the applications ``train`` and ``ring-allreduce`` can be rolled if ranks that
+    act together send equal sizes. Arguments are those of `load_workload`.
+
+    Raises
+    ------
+    NotApplicable
+        When the spec names anything else, a file, or messages of different sizes.
+    """
+    text = str(spec)
+    kind = None if is_source(text) or num_ranks is None else _kind_of(text)
+    if num_ranks is None or kind not in (application, collective):
+        raise NotApplicable(f"{text} has no operations that are known to be common to ranks")
+    builder = RolledBuilder(num_ranks, name=text)
+    made: Any
+    if kind is application:
+        made = application_workload(text, num_ranks, places=places, builder=builder, **options)
+    else:
+        made = collective_workload(text, num_ranks, places=places, builder=builder)
+    assert isinstance(made, RolledWorkload)
+    return made
 
 
 def depends_on_places(spec: str) -> bool:

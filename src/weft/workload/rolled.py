@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.errors import NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.program_order import NONE, Rows
-from weft.workload.workload import Kind, TrainingStep, Workload
+from weft.workload.workload import Kind, TrainingStep
 
 Ints = NDArray[np.int64]
 
-#: Largest number of operations of a workload that is unrolled: about 1.5 GB and a minute.
-MOST_UNROLLED = 2**24
+#: Number of messages above which `weft simulate` runs a rolled workload, if there is one: all that
+#: is known of single messages would take more than 4 GB.
+ROLLED_FROM = 2**24
 #: Largest number of maps of peers, each of which has an entry for every rank.
 _MOST_MAPS = 4096
 
@@ -26,8 +27,8 @@ _MOST_MAPS = 4096
 class Program(NamedTuple):
     """Operations that each rank of a role has, in program order; arrays [ops] as in `Workload`.
 
-    `peers`: index in `RolledWorkload.peers` of the map of peers, -1 without one. `dep_offset`,
-    `dep`, `dep_on_start`: operations of the same rank to wait for, by their index in the program.
+    `peers`: index in `RolledWorkload.peers` of the map of peers, -1 without one. `dep`: index in
+    the program of an operation to wait for. `dep_on_start`: bool [dependencies].
     `match`: index of the matching operation in the program of the peer's role.
     """
 
@@ -82,47 +83,16 @@ class RolledWorkload:
         return len(self.role)
 
     @cached_property
-    def _ranks_of_role(self) -> Ints:
-        return np.bincount(self.role, minlength=len(self.programs))
-
-    @cached_property
     def num_ops(self) -> int:
         """Number of operations of all ranks."""
-        counts = zip(self.programs, self._ranks_of_role.tolist(), strict=True)
-        return sum(len(program.kind) * ranks for program, ranks in counts)
+        counts = np.bincount(self.role, minlength=len(self.programs)).tolist()
+        return sum(len(each.kind) * n for each, n in zip(self.programs, counts, strict=True))
 
     @cached_property
     def num_messages(self) -> int:
         """Number of messages of all ranks."""
-        counts = zip(self.programs, self._ranks_of_role.tolist(), strict=True)
-        return sum(len(program.sends) * ranks for program, ranks in counts)
-
-    def unrolled(self) -> Workload:
-        """Return the workload with the operations of each rank; `NotApplicable` if too many."""
-        if self.num_ops > 2**31 - 2:
-            raise NotApplicable(f"{self.name} has {self.num_ops:,} operations, too many to unroll")
-        counts = np.array([len(program.kind) for program in self.programs])[self.role]
-        offset = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        start = np.concatenate(([0], np.cumsum([len(each.kind) for each in self.programs])))
-        rank = np.repeat(np.arange(self.num_ranks), counts)
-        row = np.arange(offset[-1]) - offset[rank] + start[self.role[rank]]
-        table = joined(self.programs)
-        peer = np.where(table.peers[row] < 0, -1, self.peers[table.peers[row], rank])
-        match = np.where(table.match[row] < 0, -1, offset[peer] + table.match[row])
-        length = np.diff(table.dep_offset)[row]
-        dep_offset = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
-        at = np.arange(dep_offset[-1]) + np.repeat(table.dep_offset[row] - dep_offset[:-1], length)
-        return Workload(
-            name=self.name, op_offset=offset, kind=table.kind[row], peer=peer.astype(np.int32),
-            size_bytes=table.size_bytes[row], tag=table.tag[row], comm=table.comm[row],
-            duration_ns=table.duration_ns[row], phase=table.phase[row],
-            phase_names=self.phase_names, dep_offset=dep_offset,
-            dep=(table.dep[at] + np.repeat(offset[rank], length)).astype(np.int32),
-            dep_on_start=table.dep_on_start[at if len(table.dep_on_start) else slice(0)],
-            match=match.astype(np.int32), release_ns=np.zeros(0),
-            cpu=table.cpu[row] if table.cpu.any() else np.zeros(0, dtype=np.uint8),
-            comm_names=self.comm_names, notes=self.notes, step=self.step,
-        )  # fmt: skip
+        counts = np.bincount(self.role, minlength=len(self.programs)).tolist()
+        return sum(len(each.sends) * n for each, n in zip(self.programs, counts, strict=True))
 
     def __repr__(self) -> str:
         return (
@@ -147,23 +117,28 @@ class _Edges:
         self.rows = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
         self._seen: set[tuple[int, int, bool]] = set()
 
+    @property
+    def count(self) -> int:
+        """Number of waits."""
+        return len(self.rows.column(0))
+
+    def columns(self) -> list[NDArray[Any]]:
+        """Return the operations that wait, those they wait for, and whether for their start."""
+        return [self.rows.column(at) for at in range(3)]
+
     def extend(self, count: int, ops: Any, others: Any, start: Any) -> None:
         """Add waits, one for each rank."""
-        columns = [np.broadcast_to(each, count) for each in (ops, others, start)]
-        if all(count and (each == each[0]).all() for each in columns):
-            distinct, counts = np.array([[each[0] for each in columns]], dtype=np.int64), [count]
-        else:
-            distinct, counts = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+        columns = np.stack([np.broadcast_to(each, count) for each in (ops, others, start)])
+        alike = count > 0 and bool((columns == columns[:, :1]).all())
+        distinct, counts = columns[:, :1].T, np.array([count])
+        if not alike:
+            distinct, counts = np.unique(columns.T, axis=0, return_counts=True)
         for (op, on, at_start), ranks in zip(distinct.tolist(), counts, strict=True):
             if ranks != self._builder.common(op, on):
                 raise NotApplicable("ranks with the same operations wait for different ones")
             if (op, on, at_start) not in self._seen:
                 self._seen.add((op, on, at_start))
                 self.rows.add(op, on, at_start)
-
-    def add(self, op: int, on: int, start: Any) -> None:
-        """Refuse waits of single ranks."""
-        raise NotApplicable("single ranks have operations of their own")
 
 
 class RolledBuilder(WorkloadBuilder):
@@ -178,9 +153,10 @@ class RolledBuilder(WorkloadBuilder):
 
     def __init__(self, num_ranks: int, *, name: str = ""):
         super().__init__(num_ranks, name=name)
-        self._edges = _Edges(self)  # type: ignore[assignment]
+        self._edges: Any = _Edges(self)
         self._sets: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
+        self._sizes: list[int] = []
         self._set_of: list[int] = []
         self._maps: dict[bytes, int] = {}
         self._peers: list[NDArray[np.int32]] = []
@@ -196,33 +172,31 @@ class RolledBuilder(WorkloadBuilder):
 
     def rounds(self, count: int, add: Callable[[int], None]) -> None:
         """Add the rounds of a loop, of which the first two are made by `add`."""
-        if count < 3:
-            super().rounds(count, add)
-            return
         marks = []
-        for step in range(2):
-            marks.append((len(self._set_of), len(self._edges.rows.column(0))))  # type: ignore
+        for step in range(min(count, 2)):
+            marks.append((len(self._set_of), self._edges.count))
             add(step)
-        marks.append((len(self._set_of), len(self._edges.rows.column(0))))  # type: ignore
-        (before, _), (begin, first), (end, last) = marks
-        length, more = end - begin, count - 2
-        edges = [self._edges.rows.column(at)[first:last].copy() for at in range(3)]  # type: ignore
+        if count < 3:
+            return
+        (before, _), (begin, first) = marks
+        length, more = len(self._set_of) - begin, count - 2
+        edges = [column[first:].copy() for column in self._edges.columns()]
         if begin - before != length or np.any(edges[1] < before):
             raise NotApplicable("the rounds of a loop differ")
-        columns = [np.array(self._ops.column(at)[begin:end]) for at in range(10)]
+        columns = [np.array(self._ops.column(at)[begin:]) for at in range(10)]
         self._ops.extend(length * more, *(np.tile(column, more) for column in columns))
-        self._set_of += self._set_of[begin:end] * more
-        shift = length * np.repeat(np.arange(1, more + 1), last - first)
-        tiled = [np.tile(column, more) for column in edges]
-        self._edges.rows.extend(len(shift), tiled[0] + shift, tiled[1] + shift, tiled[2])  # type: ignore
-        self._count += more * sum(int(self._members[at].sum()) for at in self._set_of[begin:end])
+        shift = length * np.repeat(np.arange(1, more + 1), len(edges[0]))
+        op, on, start = (np.tile(column, more) for column in edges)
+        self._edges.rows.extend(len(shift), op + shift, on + shift, start)
+        self._count += more * sum(self._sizes[at] for at in self._set_of[begin:])
+        self._set_of += self._set_of[begin:] * more
         for handles in (self._last, self._also):
             handles[handles >= begin] += length * more
 
     def build(self) -> Any:
         """Return the `RolledWorkload`."""
         columns = [np.asarray(self._ops.column(at)) for at in range(10)]
-        edges = [np.asarray(self._edges.rows.column(at)) for at in range(3)]  # type: ignore
+        edges = self._edges.columns()
         peers = np.array(self._peers or np.zeros((0, self.num_ranks)), dtype=np.int32)
         role = np.zeros(self.num_ranks, dtype=np.int64)
         for label in (*self._members, *_first_alike(peers)):
@@ -259,6 +233,7 @@ class RolledBuilder(WorkloadBuilder):
         if (key := here.tobytes()) not in self._sets:
             self._sets[key] = len(self._members)
             self._members.append(here)
+            self._sizes.append(count)
         number = NONE
         if row[0] != Kind.CALC:
             to = np.full(self.num_ranks, NONE, dtype=np.int32)
@@ -282,19 +257,14 @@ class RolledBuilder(WorkloadBuilder):
 
     def _close(self, ops: Ints) -> None:
         for op, count in zip(*np.unique(ops, return_counts=True), strict=True):
-            if count < self._members[self._set_of[op]].sum():
+            if count < self._sizes[self._set_of[op]]:
                 raise NotApplicable("some ranks of a call wait, and others do not")
         super()._close(ops)
 
-    def _add_one(self, *_: Any) -> int:
-        raise NotApplicable("single ranks have operations of their own")
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise NotApplicable("single ranks have operations of their own, or switches reduce")
 
-    def _wait_one(self, *_: Any) -> None:
-        raise NotApplicable("single ranks have operations of their own")
-
-    def reduce_in_network(self, *_: Any) -> None:
-        """Refuse reductions in switches."""
-        raise NotApplicable("reductions in switches cannot be rolled")
+    _add_one = _wait_one = reduce_in_network = _refuse
 
 
 def _first_alike(peers: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -314,8 +284,9 @@ def refined(label: NDArray[Any], by: NDArray[Any]) -> Ints:
     """Return numbers of the distinct pairs of two labels, in order of the first and the second."""
     first = np.unique(label, return_inverse=True)[1]
     second = np.unique(by, return_inverse=True)[1]
-    key = first.astype(np.int64) * (int(second.max(initial=0)) + 1) + second
-    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+    key = first * (int(second.max(initial=0)) + 1) + second
+    numbers: Ints = np.unique(key, return_inverse=True)[1]
+    return numbers
 
 
 def _program(
@@ -335,7 +306,8 @@ def _program(
     count = int(there.sum())
     counts = np.bincount(number[op[order]], minlength=count)
     _, kind, to, size, tag, comm, duration, phase, _, cpu = (column[there] for column in columns)
-    used, first = np.unique(to[to >= 0]), {}
+    used = np.unique(to[to >= 0])
+    first: dict[bytes, int] = {}
     for at in used.tolist():
         if (known := first.setdefault(peers[at, ranks].tobytes(), at)) != at:
             to = np.where(to == at, known, to)
@@ -346,7 +318,7 @@ def _program(
         cpu=cpu.astype(np.uint8),
         dep_offset=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         dep=number[on[order]].astype(np.int32),
-        dep_on_start=start[order] if start.any() else np.zeros(0, dtype=np.bool_),
+        dep_on_start=start[order].astype(np.bool_),
         match=np.full(count, -1, dtype=np.int32),
     )  # fmt: skip
 
@@ -355,12 +327,6 @@ def _matched(
     programs: list[Program], role: Ints, peers: NDArray[np.int32], name: str
 ) -> tuple[Program, ...]:
     """Match the sends of each role with the receives of the roles of their peers."""
-    if any(len(program.dep_on_start) for program in programs):
-        programs = [
-            program if len(program.dep_on_start)
-            else program._replace(dep_on_start=np.zeros(len(program.dep), dtype=np.bool_))
-            for program in programs
-        ]  # fmt: skip
     for number, program in enumerate(programs):
         ranks = np.flatnonzero(role == number)
         for to in np.unique(program.peers[program.kind == Kind.SEND]).tolist():

@@ -114,7 +114,7 @@ def _quotient(
     link_cell: Ints,
     flow_cell: Ints,
 ) -> Cells | None:
-    """Return the cells if they are exact, which equal hashes alone do not prove."""
+    """Return the cells; None if there are as many as ranks, or one link cannot stand for others."""
     _, first, cell, size = np.unique(
         cell, return_index=True, return_inverse=True, return_counts=True
     )
@@ -123,62 +123,34 @@ def _quotient(
     # Cells are in the order of their first ranks, by which operations of equal times are ordered.
     by_rank = np.argsort(first)
     first, size, cell = first[by_rank], size[by_rank], np.argsort(by_rank)[cell]
-    stands = first[cell]
-    if np.any(work.role != work.role[stands]):
-        return None
     _, first_link = np.unique(link_cell, return_index=True)
     hops = np.diff(network.route_offset)
     of_entry = np.repeat(np.arange(len(hops)), hops)
-    capacity = network.capacity_bytes_per_ns
-    if np.any(capacity != capacity[first_link[link_cell]]):
-        return None
-    # The routes that stand for others: equal in all that times depend on.
-    _, first_flow = np.unique(flow_cell, return_index=True)
-    model = first_flow[flow_cell]
-    place = np.arange(len(of_entry)) - network.route_offset[of_entry]
-    if np.any(hops != hops[model]) or any(
-        np.any(values != values[model])
-        for values in (network.route_latency_ns, network.route_rate_bytes_per_ns)
-    ):
-        return None
     along = link_cell[network.route_link]
-    if np.any(along != along[network.route_offset[model[of_entry]] + place]):
-        return None
-    # A link carries each kind of route of its cell once, and no route crosses two links of a cell.
-    cells = len(first_link)
-    per_link = np.unique(
-        network.route_link.astype(np.int64) * len(first_flow) + flow_cell[of_entry]
-    )
-    kinds = np.unique(along * len(first_flow) + flow_cell[of_entry])
-    links_of = np.bincount(link_cell, minlength=cells)
-    ways = np.unique(of_entry * cells + along)
-    if len(per_link) != len(of_entry) or len(ways) != len(of_entry):
-        return None
-    if links_of[kinds // len(first_flow)].sum() != len(of_entry):
+    # A link carries each kind of route once, and no route crosses two links of a cell.
+    kinds, cells = int(flow_cell.max(initial=0)) + 1, len(first_link)
+    per_link = np.unique(network.route_link.astype(np.int64) * kinds + flow_cell[of_entry])
+    if len(per_link) < len(along) or len(np.unique(of_entry * cells + along)) < len(along):
         return None
     peer = np.full((len(work.peers), len(first)), -1, dtype=np.int64)
     on = np.full((len(work.peers), len(first)), -1, dtype=np.int32)
     chosen: list[int] = []
-    for number, (peers, each) in enumerate(zip(work.peers, route, strict=True)):
-        to = np.where(peers < 0, -1, cell[peers])
-        kind = np.where(each < 0, -1, flow_cell[each]) if len(flow_cell) else each
-        if np.any(to != to[stands]) or np.any(kind != kind[stands]):
-            return None
-        peer[number] = to[first]
-        there = np.flatnonzero(each[first] >= 0)
+    for number, each in enumerate(route[:, first]):
+        to = work.peers[number, first]
+        peer[number] = np.where(to < 0, -1, cell[to])
+        there = np.flatnonzero(each >= 0)
         on[number, there] = np.arange(len(chosen), len(chosen) + len(there))
-        chosen += each[first[there]].tolist()
+        chosen += each[there].tolist()
     picked = np.array(chosen, dtype=np.int64)
     offset = np.concatenate(([0], np.cumsum(hops[picked]))).astype(np.int64)
     at = np.repeat(network.route_offset[picked] - offset[:-1], hops[picked]) + np.arange(offset[-1])
-    home = np.where(on >= 0, np.arange(len(first)), 0)[on >= 0]
-    to_home = peer[on >= 0]
     smaller = Network(
-        capacity_bytes_per_ns=capacity[first_link], route_offset=offset,
+        capacity_bytes_per_ns=network.capacity_bytes_per_ns[first_link], route_offset=offset,
         route_link=along[at].astype(np.int32), route_share=np.zeros(0),
         route_latency_ns=network.route_latency_ns[picked],
         route_rate_bytes_per_ns=network.route_rate_bytes_per_ns[picked],
-        route_source=home.astype(np.int32), route_destination=to_home.astype(np.int32),
+        route_source=np.nonzero(on >= 0)[1].astype(np.int32),
+        route_destination=peer[on >= 0].astype(np.int32),
         minimal_share=network.minimal_share,
     )  # fmt: skip
     return Cells(cell, first, size, peer, smaller, on)

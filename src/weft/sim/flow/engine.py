@@ -179,7 +179,7 @@ def rank_state(
     options: Mapping[str, Any],
     keyed: KeyRun | None = None,
 ) -> Ranks:
-    """Return the state of the programs of ranks at time 0; arguments are those of `FlowState.of`."""
+    """Return the state of the programs of ranks at time 0; arguments as for `FlowState.of`."""
     takes, latency = host_times(workload, options["overhead"])
     rules = {
         "eager_bytes": options["eager_bytes"],

@@ -102,23 +102,38 @@ class FlowResult(Replay):
         route = self.route[self.workload.messages]
         away = route >= 0
         route, size = route[away], self._wire_bytes()[away]
-        carried = carried_bytes(self.network, route, size)
-        per_route = np.bincount(route, minlength=self.network.num_routes)
-        count = np.bincount(
-            self.network.route_link,
-            weights=np.repeat(per_route, np.diff(self.network.route_offset)),
-            minlength=self.fabric.num_links,
-        )
-        capacity = self.network.capacity_bytes_per_ns * self.makespan_ns
-        return frame(
-            LINK_COLUMNS,
-            {
-                "link": np.arange(self.fabric.num_links, dtype=np.int32),
-                "name": self.fabric.link_names.tolist(),
-                "kind": link_kinds(self.fabric).tolist(),
-                "rate_gbps": self.fabric.link_rate_gbps,
-                "carried_bytes": carried,
-                "messages": count.astype(np.int64),
-                "utilisation": ratio(carried, capacity),
-            },
-        )
+        return link_table(self.fabric, self.network, self.makespan_ns, route, size)
+
+
+def link_table(
+    fabric: Fabric,
+    network: Network,
+    makespan_ns: float,
+    route: NDArray[Any],
+    size_bytes: NDArray[Any],
+    count: NDArray[np.int64] | None = None,
+) -> pl.DataFrame:
+    """Return one row for each directed link; see `LINK_COLUMNS`.
+
+    `route`, `size_bytes`: route and bytes of messages; `count`: how many messages each of them
+    stands for, by default one.
+    """
+    carried = carried_bytes(network, route, size_bytes)
+    per_route = np.bincount(route, weights=count, minlength=network.num_routes)
+    crossing = np.bincount(
+        network.route_link,
+        weights=np.repeat(per_route, np.diff(network.route_offset)),
+        minlength=fabric.num_links,
+    )
+    return frame(
+        LINK_COLUMNS,
+        {
+            "link": np.arange(fabric.num_links, dtype=np.int32),
+            "name": fabric.link_names.tolist(),
+            "kind": link_kinds(fabric).tolist(),
+            "rate_gbps": fabric.link_rate_gbps,
+            "carried_bytes": carried,
+            "messages": crossing.astype(np.int64),
+            "utilisation": ratio(carried, network.capacity_bytes_per_ns * makespan_ns),
+        },
+    )

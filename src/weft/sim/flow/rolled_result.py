@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,120 +11,86 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.columns import frame
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio
 from weft.sim.flow.cells import Cells
-from weft.sim.flow.network import Network, carried_bytes
-from weft.sim.flow.result import LINK_COLUMNS
+from weft.sim.flow.network import Network
+from weft.sim.flow.result import link_table
 from weft.workload import Kind
-from weft.workload.rolled import RolledWorkload, joined
+from weft.workload.rolled import Program, RolledWorkload
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: Bins of message times for each power of two, from 2^-10 to 2^54 ns: 1.1 % of a time.
-_BINS, _LOW, _OCTAVES = 64, -10, 64
+#: Bins of message times: 64 for each power of two (1.1 % of a time) from 2^-10 to 2^54 ns.
+_EACH, _LOW, _BINS = 64, -10, 64 * 64
 
 
-@dataclass(eq=False)
 class Tally:
-    """Statistics of operations that have been dropped; each stands for the ranks of its cell.
+    """Statistics of operations that are dropped; each stands for the ranks of its cell.
 
-    Arrays by phase: first start and last end, number of messages, and sum and largest value of
-    their times and slowdowns; `times` is a histogram by phase. `end_ns`: by cell.
+    Arrays by phase: `begin_ns`, `until_ns`: first start and last end. `longest_ns`: longest time of
+    a message. `sums`: times, slowdowns, and messages with a slowdown. `times`: int64 [phases,
+    bins], histogram of message times. `end_ns` [cells]: end of the last operation.
     """
 
-    work: RolledWorkload
-    cells: Cells
-    options: Mapping[str, Any]
-    watch: Callable[[dict[str, Any]], None] | None
-    begin_ns: Floats
-    until_ns: Floats
-    messages: Ints
-    timed: Ints
-    total_ns: Floats
-    longest_ns: Floats
-    slowdown: Floats
-    times: Ints
-    end_ns: Floats
-    num_ops: int = 0
-    computed: int = 0
-    num_messages: int = 0
-    _kind: Any = field(default=None)
-    _table: Any = field(default=None)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         work: RolledWorkload,
         cells: Cells,
         options: Mapping[str, Any],
         watch: Callable[[dict[str, Any]], None] | None,
-    ) -> Tally:
-        """Return statistics of nothing."""
+    ):
         phases = len(work.phase_names)
-        zeros, counts = np.zeros((4, phases)), np.zeros((2, phases), dtype=np.int64)
-        table = joined(work.programs)
-        return cls(
-            work, cells, options, watch, np.full(phases, np.inf), np.full(phases, -np.inf),
-            counts[0], counts[1], zeros[0], zeros[1], zeros[2],
-            np.zeros((phases, _BINS * _OCTAVES), dtype=np.int64), np.zeros(len(cells.first)),
-            _kind=np.isin(table.kind, (Kind.SEND, Kind.PUT)), _table=table,
-        )  # fmt: skip
+        self._cells, self._options, self._watch = cells, options, watch
+        self.begin_ns, self.until_ns = np.full(phases, np.inf), np.full(phases, -np.inf)
+        self.longest_ns, self.sums = np.zeros(phases), np.zeros((3, phases))
+        self.times = np.zeros((phases, _BINS), dtype=np.int64)
+        self.end_ns = np.zeros(len(cells.first))
+        self.num_ops = self.num_messages = self.computed = 0
 
     def add(
-        self,
-        cell: Ints,
-        index: Ints,
-        row: Ints,
-        route: NDArray[np.int32],
-        posted: Floats,
-        ended: Floats,
-        left: Floats,
-        arrived: Floats,
+        self, table: Program, row: Ints, cell: Ints, index: Ints, route: Any, times: Floats
     ) -> None:
-        """Add operations: row of each in the joined programs, route, and times in ns."""
-        table, size = self._table, self.cells.size
-        phase = table.phase[row]
+        """Add operations: row in a table of programs, cell, index in the role's program, and route.
+
+        `times`: posted, ended, left and arrived, float64 [4, ops] ns.
+        """
+        posted, ended, left, arrived = times
+        phase, count = table.phase[row], self._cells.size[cell]
         np.minimum.at(self.begin_ns, phase, posted)
         np.maximum.at(self.until_ns, phase, np.maximum(ended, arrived))
         np.maximum.at(self.end_ns, cell, ended)
-        self.num_ops += int(size[cell].sum())
-        sent = self._kind[row]
-        phase, count, took = phase[sent], size[cell[sent]], (arrived - left)[sent]
-        self.computed += len(took)
+        self.num_ops += int(count.sum())
+        if self._watch is not None:
+            self._watch({"cell": cell, "index": index, "times": times})
+        sent = np.flatnonzero(arrived >= 0)
+        phase, count, took = phase[sent], count[sent], (arrived - left)[sent]
+        self.computed += len(sent)
         self.num_messages += int(count.sum())
-        alone = self.alone_ns(table.size_bytes[row[sent]], route[sent])
-        np.add.at(self.messages, phase, count)
-        np.add.at(self.total_ns, phase, took * count)
-        np.maximum.at(self.longest_ns, phase, took)
-        known = alone > 0
-        np.add.at(self.timed, phase[known], count[known])
-        np.add.at(self.slowdown, phase[known], (took / np.where(known, alone, 1) * count)[known])
-        bins = np.floor((np.log2(np.maximum(took, 2.0**_LOW)) - _LOW) * _BINS).astype(np.int64)
-        np.add.at(self.times, (phase, np.minimum(bins, _BINS * _OCTAVES - 1)), count)
-        if self.watch is not None:
-            self.watch(
-                {"cell": cell, "index": index, "posted": posted, "ended": ended, "left": left,
-                 "arrived": arrived}
-            )  # fmt: skip
-
-    def alone_ns(self, size: Ints, route: NDArray[np.int32]) -> Floats:
-        """Return the zero-load times of messages from their departure."""
-        options, network = self.options, self.cells.network
-        alone = size / (options["local_gbps"] / 8) + options["local_latency_ns"]
+        size, route = table.size_bytes[row[sent]], route[sent]
         away = route >= 0
-        wire = on_wire(options, size[away])
-        alone[away] = wire / network.route_rate_bytes_per_ns[route[away]]
-        alone[away] += network.route_latency_ns[route[away]]
-        return np.asarray(alone, dtype=np.float64)
+        alone = size / (self._options["local_gbps"] / 8) + self._options["local_latency_ns"]
+        path, network = route[away], self._cells.network
+        alone[away] = (
+            on_wire(self._options, size[away]) / network.route_rate_bytes_per_ns[path]
+            + network.route_latency_ns[path]
+        )
+        slowdown = np.divide(took, alone, out=np.zeros(len(took)), where=alone > 0)
+        for at, values in enumerate((took, slowdown, alone > 0)):
+            weights = values * count
+            self.sums[at] += np.bincount(phase, weights=weights, minlength=len(self.begin_ns))
+        np.maximum.at(self.longest_ns, phase, took)
+        place = (np.log2(np.maximum(took, 2.0**_LOW)) - _LOW) * _EACH
+        place = np.minimum(place, _BINS - 1).astype(np.int64)
+        np.add.at(self.times, (phase, place), count)
 
     def percentile_ns(self, share: float) -> float:
-        """Return a percentile of the times of all messages, rounded up by up to 1.1 %."""
+        """Return a percentile of the times of all messages, too long by up to 1.1 %."""
         counts = np.cumsum(self.times.sum(axis=0))
         at = int(np.searchsorted(counts, share * counts[-1]))
-        return min(2.0 ** ((at + 1) / _BINS + _LOW), float(self.longest_ns.max()))
+        return float(min(2.0 ** ((at + 1) / _EACH + _LOW), self.longest_ns.max()))
 
 
 def on_wire(options: Mapping[str, Any], size: Ints) -> Ints:
@@ -134,7 +100,7 @@ def on_wire(options: Mapping[str, Any], size: Ints) -> Ints:
     return size + np.where(packet, header, 0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class RolledResult:
     """Result of a rolled workload at the flow level; it has no times of single operations.
 
@@ -148,8 +114,6 @@ class RolledResult:
         Ranks that are alike, and the statistics.
     most_ops
         Largest number of operations that existed at a time.
-    shared
-        Whether links were shared by messages, or shown to have one at a time.
     run_s
         Wall-clock time of the simulation.
     """
@@ -158,13 +122,12 @@ class RolledResult:
     engine: str
     workload: RolledWorkload
     host: NDArray[np.int32]
+    options: Mapping[str, Any]
     network: Network
     route: NDArray[np.int32]
-    options: Mapping[str, Any]
     cells: Cells
     tally: Tally
     most_ops: int
-    shared: bool
     run_s: float
 
     @property
@@ -172,108 +135,106 @@ class RolledResult:
         """End of the last operation or arrival of the last message."""
         return max(float(self.tally.until_ns.max(initial=0.0)), 0.0)
 
-    def recall(self) -> dict[str, int]:
-        """Return how many messages were computed and recalled, and how many operations existed."""
-        tally = self.tally
-        return {
-            "cells": len(self.cells.first),
-            "computed_messages": tally.computed,
-            "recalled_messages": tally.num_messages - tally.computed,
-            "most_operations": self.most_ops,
-        }
+    @property
+    def recalled(self) -> str:
+        """How many messages were computed and recalled, in words."""
+        tally, cells = self.tally, len(self.cells.first)
+        return (
+            f"rounds computed once: {tally.computed:,} messages of {cells:,} ranks were computed, "
+            f"{tally.num_messages - tally.computed:,} of ranks that are alike recalled; at most "
+            f"{self.most_ops:,} operations existed at a time; 99 % of messages took at most "
+            f"{self.tally.percentile_ns(0.99):.4g} ns (within 1.1 %); there are no times of single "
+            "messages"
+        )
+
+    def messages(self) -> pl.DataFrame:
+        """Raise `NotApplicable`: single messages are not kept."""
+        raise NotApplicable("a rolled workload keeps no times of single messages")
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of all messages."""
-        tally = self.tally
-        count = tally.num_messages
+        tally, (times, slowdown, timed) = self.tally, self.tally.sums.sum(axis=1)
         return {
-            "messages": count,
-            "size_bytes": int(self.ranks()["sent_bytes"].sum()),
-            "mean_message_ns": tally.total_ns.sum() / count if count else None,
-            "p99_message_ns": tally.percentile_ns(0.99) if count else None,
-            "max_message_ns": float(tally.longest_ns.max()) if count else None,
-            "mean_slowdown": float(tally.slowdown.sum() / tally.timed.sum())
-            if tally.timed.sum() else None,
-        }  # fmt: skip
+            "messages": tally.num_messages,
+            "size_bytes": int(self.phases()["size_bytes"].sum()),
+            "mean_message_ns": float(times / tally.num_messages) if tally.num_messages else None,
+            "max_message_ns": float(tally.longest_ns.max()) if tally.num_messages else None,
+            "mean_slowdown": float(slowdown / timed) if timed else None,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the makespan, times and slowdown of all messages, and the busiest link."""
+        links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
+        return {
+            "engine": self.engine,
+            "makespan_ns": self.makespan_ns,
+            **self.figures(),
+            "busiest_link": links["name"][0] if len(links) else None,
+            "busiest_share": links["utilisation"][0] if len(links) else None,
+        }
 
     def ranks(self) -> pl.DataFrame:
         """Return one row for each rank; see `RANK_COLUMNS`."""
-        work = self.workload
-        return frame(RANK_COLUMNS, {
-            "rank": np.arange(work.num_ranks, dtype=np.int32), "host": self.host,
-            "end_ns": self.tally.end_ns[self.cells.of_rank],
-        } | self._per_rank())  # fmt: skip
-
-    def _per_rank(self) -> dict[str, Any]:
-        work = self.workload
-        rows = []
-        for program in work.programs:
-            sends = program.sends
-            match = np.flatnonzero(program.kind == Kind.RECV)
-            rows.append((
-                np.append(np.cumsum(program.duration_ns), 0.0)[-2:].max(), program.size_bytes[sends].sum(),
-                program.size_bytes[match].sum(), len(sends),
-            ))  # fmt: skip
+        rows = [
+            (
+                np.bincount(each.kind * 0, weights=each.duration_ns, minlength=1)[0],
+                each.size_bytes[each.sends].sum(),
+                each.size_bytes[each.kind == Kind.RECV].sum(),
+                len(each.sends),
+            )
+            for each in self.workload.programs
+        ]
         names = ("calc_ns", "sent_bytes", "received_bytes", "messages")
-        return {
-            name: np.array([row[at] for row in rows])[work.role] for at, name in enumerate(names)
-        }
+        role = self.workload.role
+        return frame(
+            RANK_COLUMNS,
+            {
+                "rank": np.arange(len(role), dtype=np.int32),
+                "host": self.host,
+                "end_ns": self.tally.end_ns[self.cells.of_rank],
+                **{
+                    name: np.array(column)[role]
+                    for name, column in zip(names, zip(*rows, strict=True), strict=True)
+                },
+            },
+        )
 
     def phases(self) -> pl.DataFrame:
-        """Return one row for each phase; see `PHASE_COLUMNS`, of which some need single times."""
-        tally, names = self.tally, self.workload.phase_names
+        """Return one row for each phase, as in `PHASE_COLUMNS`; what needs single times is null."""
+        tally, work = self.tally, self.workload
         there = np.flatnonzero(np.isfinite(tally.begin_ns))
-        size = np.zeros(len(names), dtype=np.int64)
-        for number, program in enumerate(self.workload.programs):
-            sends, ranks = program.sends, int(np.count_nonzero(self.workload.role == number))
-            np.add.at(size, program.phase[sends], program.size_bytes[sends] * ranks)
-        longest = np.where(tally.messages > 0, tally.longest_ns, np.nan)
-        none = np.full(len(there), np.nan)
-        return frame(
-            PHASE_COLUMNS,
-            {
-                "phase": [names[at] for at in there],
-                "begin_ns": tally.begin_ns[there],
-                "end_ns": tally.until_ns[there],
-                "span_ns": (tally.until_ns - tally.begin_ns)[there],
-                "messages": tally.messages[there],
-                "size_bytes": size[there],
-                "mean_message_ns": ratio(tally.total_ns, tally.messages)[there],
-                "max_message_ns": longest[there],
-                "mean_slowdown": ratio(tally.slowdown, tally.timed)[there],
-                "exposed_ns": none,
-                "late_ns": none,
-            },
-        )
+        size = np.zeros(len(work.phase_names), dtype=np.int64)
+        ranks = np.bincount(work.role, minlength=len(work.programs))
+        for each, count in zip(work.programs, ranks, strict=True):
+            np.add.at(size, each.phase[each.sends], each.size_bytes[each.sends] * count)
+        messages = tally.times.sum(axis=1)
+        columns = {
+            "begin_ns": tally.begin_ns,
+            "end_ns": tally.until_ns,
+            "span_ns": tally.until_ns - tally.begin_ns,
+            "messages": messages,
+            "size_bytes": size,
+            "mean_message_ns": ratio(tally.sums[0], messages),
+            "max_message_ns": np.where(messages > 0, tally.longest_ns, np.nan),
+            "mean_slowdown": ratio(tally.sums[1], tally.sums[2]),
+            **dict.fromkeys(("exposed_ns", "late_ns"), np.full(len(size), np.nan)),
+        }
+        names = [work.phase_names[at] for at in there]
+        rows = {name: values[there] for name, values in columns.items()}
+        return frame(PHASE_COLUMNS, {"phase": names, **rows})
 
     def links(self) -> pl.DataFrame:
-        """Return one row for each directed link; see `LINK_COLUMNS`."""
-        size = np.zeros(self.network.num_routes)
-        count = np.zeros(self.network.num_routes, dtype=np.int64)
-        for number, program in enumerate(self.workload.programs):
-            sends = program.sends
-            peers, wire = program.peers[sends], on_wire(self.options, program.size_bytes[sends])
+        """Return one row for each directed link; see `weft.sim.flow.result.LINK_COLUMNS`."""
+        routes, sizes, counts = [], [], []
+        for number, each in enumerate(self.workload.programs):
+            peers = each.peers[each.sends]
+            wire = on_wire(self.options, each.size_bytes[each.sends])
             for to in np.unique(peers).tolist():
-                route = self.route[to][self.workload.role == number]
-                route = route[route >= 0]
-                np.add.at(size, route, float(wire[peers == to].sum()))
-                np.add.at(count, route, np.count_nonzero(peers == to))
-        carried = carried_bytes(self.network, np.arange(len(size)), size)
-        crossing = np.bincount(
-            self.network.route_link, minlength=self.fabric.num_links,
-            weights=np.repeat(count, np.diff(self.network.route_offset)),
-        )  # fmt: skip
-        return frame(
-            LINK_COLUMNS,
-            {
-                "link": np.arange(self.fabric.num_links, dtype=np.int32),
-                "name": self.fabric.link_names.tolist(),
-                "kind": link_kinds(self.fabric).tolist(),
-                "rate_gbps": self.fabric.link_rate_gbps,
-                "carried_bytes": carried,
-                "messages": crossing.astype(np.int64),
-                "utilisation": ratio(
-                    carried, self.network.capacity_bytes_per_ns * self.makespan_ns
-                ),
-            },
+                route = self.route[to, self.workload.role == number]
+                routes.append(route[route >= 0])
+                sizes.append(np.full(len(routes[-1]), wire[peers == to].sum()))
+                counts.append(np.full(len(routes[-1]), np.count_nonzero(peers == to)))
+        columns = (
+            np.concatenate([*each, np.zeros(0, dtype=np.int64)]) for each in (routes, sizes, counts)
         )
+        return link_table(self.fabric, self.network, self.makespan_ns, *columns)

@@ -15,6 +15,7 @@ from weft.core.columns import Column, frame
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
 from weft.sim.flow import result as flow
+from weft.sim.flow.rolled_result import RolledResult
 from weft.sim.options import TIMED, Level
 from weft.sim.static import phases as static
 from weft.sim.static.phases import StaticWorkload
@@ -182,6 +183,11 @@ JOB_COLUMNS: Mapping[str, Column] = {
     **_MESSAGES,
 }
 
+#: Columns of the table of runs for a rolled workload, from the summary of its result.
+_OF_ROLLED = {
+    "makespan_ns", "messages", "size_bytes", "mean_message_ns", "max_message_ns", "mean_slowdown",
+    "busiest_link", "busiest_share",
+}  # fmt: skip
 _OF_RANKS = {"source_rank", "destination_rank", "rank"}
 
 
@@ -254,6 +260,9 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return row
+    if isinstance(result, RolledResult):
+        step = _step(mix.steps[0], result.makespan_ns)
+        return row | step | {key: result.summary()[key] for key in row if key in _OF_ROLLED}
     every = np.ones(len(mix.workload.messages), dtype=bool)
     if isinstance(result, StaticWorkload):
         row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
@@ -292,6 +301,17 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
     if result is None or mix is None:
         return []
     work = mix.workload
+    if isinstance(result, RolledResult):
+        hosts = np.unique(mix.hosts)
+        machines = len(np.unique(result.fabric.machine_of_host[hosts]))
+        end = result.makespan_ns
+        only = {
+            "run": outcome.run.number, "job": mix.names[0], "workload": mix.workloads[0],
+            "placement": outcome.run.jobs[0][1], "ranks": len(mix.hosts), "hosts": len(hosts),
+            "machines": machines if machines < len(hosts) else None, "start_ns": 0.0,
+            "end_ns": end, "time_ns": end, **result.figures(), **_step(mix.steps[0], end),
+        }  # fmt: skip
+        return [dict.fromkeys(JOB_COLUMNS) | only]
     job_of_message = mix.job[work.rank[work.messages]]
     calculation, until = (None, None) if isinstance(result, StaticWorkload) else _times(result)
     rows = []
@@ -369,6 +389,8 @@ def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.Dat
             makers |= packet_makers(result)
         if outcome.run.level == "flit":
             makers["congestion"] = result.congestion_matrix
+    if isinstance(result, RolledResult):
+        del makers["messages"]
     frames = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload

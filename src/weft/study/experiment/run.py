@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.core.files import is_source
@@ -26,10 +27,11 @@ from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
-from weft.workload.load import depends_on_places
+from weft.workload.load import depends_on_places, load_rolled
 from weft.workload.placement import placement as placements
 from weft.workload.placement.placement_registry import allowed_hosts
 from weft.workload.places import Places
+from weft.workload.rolled import ROLLED_FROM, RolledWorkload
 
 #: Largest number of operations of workloads that are kept for later runs; about 0.6 GB.
 _KEPT_OPS = 10_000_000
@@ -268,7 +270,7 @@ class _Session:
         self._loaded = loaded or FabricCache(again=False)
         self._fabric = self._loaded.fabric(experiment)
         self._at("writing the workload")
-        self._kept: dict[tuple[int, str, str], Workload | NotApplicable] = {}
+        self._kept: dict[tuple[int, str, str], Workload | RolledWorkload | NotApplicable] = {}
         self._ranks: dict[tuple[int, str], Workload] = {}
         self._room = _KEPT_OPS
         self._once = len({run.jobs for run in runs}) == 1
@@ -378,33 +380,41 @@ class _Session:
 
     def _workload(
         self, number: int, text: str, places: Places | None = None
-    ) -> Workload | NotApplicable:
+    ) -> Workload | RolledWorkload | NotApplicable:
         key = number, text, "" if places is None else places.digest
         if key in self._kept:
             return self._kept[key]
-        work: Workload | NotApplicable
+        work: Workload | RolledWorkload | NotApplicable
         part = self._experiment.job[number]
+        given: dict[str, Any] = {
+            "num_ranks": _num_ranks(part, text, self._fabric), "places": places, **part.options,
+        }  # fmt: skip
         try:
-            work = load_workload(
-                text,
-                _num_ranks(part, text, self._fabric),
-                format=part.format,
-                places=places,
-                **part.options,
-            )
+            work = self._rolled(text, given) or load_workload(text, format=part.format, **given)
         except NotApplicable as reason:
             work = reason
         except InputError as error:
             jobs = self._experiment.job
             whose = f"job {jobs[number].name}: " if len(jobs) > 1 else ""
             raise InputError(whose + error.message, file=error.file, line=error.line) from None
-        size = work.num_ops if isinstance(work, Workload) else 0
+        size = 0 if isinstance(work, NotApplicable) else work.num_ops
         if size <= self._room or len(self._experiment.job[number].workload) == 1:
             self._room -= size
             self._kept[key] = work
         return work
 
-    def _jobs(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
+    def _rolled(self, text: str, given: dict[str, Any]) -> RolledWorkload | None:
+        """Return the rolled workload of the only job at the flow level, if it is large."""
+        flows = {(run.level, run.sharing == "penalty", run.policy) for run in self._runs}
+        jobs = self._experiment.job
+        if len(jobs) > 1 or jobs[0].start or jobs[0].format or flows != {("flow", False, None)}:
+            return None
+        with suppress(NotApplicable):
+            work = load_rolled(text, **given)
+            return work if work.num_messages > ROLLED_FROM else None
+        return None
+
+    def _jobs(self, works: Sequence[Any], choice: Sequence[tuple[str, str]]) -> list[Job]:
         return [
             Job(
                 work,

@@ -17,6 +17,7 @@ from weft.sim.methods import CHOOSING
 from weft.sim.simulate import forecast, simulate
 from weft.study.experiment.spec import Experiment, Run
 from weft.workload.jobs import JobMix
+from weft.workload.rolled import RolledWorkload
 
 Status = Literal[
     "complete", "partial", "stopped", "does not fit", "out of memory", "failed", "not run"
@@ -126,6 +127,8 @@ def run_level(
     took = time.perf_counter() - began
     if run.level == "flow" and (share := result.network.minimal_share) >= 0:
         notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
+    if isinstance(mix.workload, RolledWorkload):
+        notes = (*notes, result.recalled)
     if not in_part or result.complete:
         return Outcome(run, "complete", "", result, mix, notes, took, interrupted=interrupted)
     limit_ns = experiment.max_time

@@ -23,13 +23,14 @@ from weft.core.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.collectives import collective_on
 from weft.workload.places import Places
+from weft.workload.rolled import RolledBuilder
 from weft.workload.workload import Workload
 
 application = Registry(
     "application",
     "weft.workload.apps",
     "weft.applications",
-    pipeline=("num_ranks", "arguments", "places"),
+    pipeline=("num_ranks", "arguments", "places", "builder"),
 )
 
 #: Largest number of ranks of an application.
@@ -41,7 +42,12 @@ MAX_STEPS = 2**18
 
 
 def application_workload(
-    spec: str, num_ranks: int, *, places: Places | None = None, **options: Any
+    spec: str,
+    num_ranks: int,
+    *,
+    places: Places | None = None,
+    builder: WorkloadBuilder | None = None,
+    **options: Any,
 ) -> Workload:
     """Return the workload of an application on `num_ranks` ranks.
 
@@ -53,6 +59,8 @@ def application_workload(
         Number of ranks.
     places
         Machines and processors of the ranks; by default, each rank has a machine of its own.
+    builder
+        Builder without operations, for applications that take one; by default, a `WorkloadBuilder`.
     **options
         Options of the application, in addition to those in the spec.
 
@@ -82,6 +90,10 @@ def application_workload(
     passed: dict[str, Any] = {"arguments": others} if others else {}
     if _depends(entry):
         passed["places"] = places or Places.one_each(num_ranks)
+    if "builder" in signature(entry.function).parameters:
+        passed["builder"] = builder or WorkloadBuilder(num_ranks)
+    elif builder is not None:
+        raise NotApplicable(f"{entry.name} takes no builder of another kind")
     try:
         workload: Workload = entry.function(num_ranks, **bound, **passed)
     except InputError as error:
@@ -115,14 +127,18 @@ def at_least(least: int, **options: float | None) -> None:
         need(value is None or value >= least, f"{name} must be at least {least}, not {value}")
 
 
-def check_messages(num_ranks: int, messages: float) -> None:
-    """Refuse more messages than fit in memory or can be built within minutes."""
+def check_messages(ranks: int | WorkloadBuilder, messages: float) -> None:
+    """Refuse more messages than fit in memory or can be built within minutes.
+
+    `ranks`: number of ranks; or the builder, which may store those of many ranks together.
+    """
+    num_ranks = ranks if isinstance(ranks, int) else ranks.num_ranks
     if messages > num_ranks * float(MAX_STEPS):
         raise NotApplicable(
             f"each of {num_ranks} ranks sends {messages / num_ranks:,.0f} messages; at most "
             f"{MAX_STEPS:,} are possible; reduce the number of iterations"
         )
-    if messages > MAX_MESSAGES:
+    if messages > MAX_MESSAGES and not isinstance(ranks, RolledBuilder):
         raise NotApplicable(
             f"{num_ranks} ranks send {messages:,.0f} messages; at most {MAX_MESSAGES:,} are "
             "possible; choose options that give fewer"

@@ -23,6 +23,7 @@ from weft.workload.workload import Workload
 def ring_allreduce(
     num_ranks: int,
     *,
+    builder: WorkloadBuilder,
     gradients: Bytes = RESNET50_BYTES,
     bucket: Bytes = BUCKET_BYTES,
     first_bucket: Bytes = FIRST_BUCKET_BYTES,
@@ -41,6 +42,8 @@ def ring_allreduce(
     ----------
     num_ranks
         Number of ranks, one for each copy of the model.
+    builder
+        Builder that the operations are added to.
     gradients
         Bytes of all gradients; the default is ResNet-50 in single precision.
     bucket, first_bucket
@@ -55,8 +58,7 @@ def ring_allreduce(
     """
     at_least(1, iterations=iterations)
     sizes = buckets(gradients, bucket, first_bucket)
-    check_messages(num_ranks, iterations * len(sizes) * 2.0 * (num_ranks - 1) * num_ranks)
-    builder = WorkloadBuilder(num_ranks)
+    check_messages(builder, iterations * len(sizes) * 2.0 * (num_ranks - 1) * num_ranks)
 
     def reduce(size: int) -> None:
         collective_on(builder, "allreduce", all_ranks(builder), size, algorithm="ring")

@@ -52,6 +52,7 @@ def train(
     num_ranks: int,
     *,
     places: Places,
+    builder: WorkloadBuilder,
     model: str = "llama3-8b",
     dp: int | None = None,
     tp: int = 1,
@@ -80,6 +81,8 @@ def train(
         Number of ranks, one for each GPU.
     places
         Machines of the ranks.
+    builder
+        Builder that the operations are added to.
     model
         Name of a published model: its sizes are in the documentation.
     dp, tp, pp
@@ -147,7 +150,6 @@ def train(
         sizes, copies, tp, pp, ep, zero, rounds, micro_batch * (sequence or sizes.context),
         sequence or sizes.context, chunks, buckets, overlap, peak * efficiency / 1e9,
     )  # fmt: skip
-    builder = WorkloadBuilder(num_ranks)
     stages = [_Stage(builder, plan, places, stage) for stage in range(pp)]
     for each in stages:
         each.step()
@@ -442,4 +444,4 @@ class _Stage:
     def _count(self, messages: float) -> None:
         """Count messages; refuse too many, as other stages have about as many."""
         self._messages += messages
-        check_messages(self._builder.num_ranks, self._messages * self._plan.pp)
+        check_messages(self._builder, self._messages * self._plan.pp)

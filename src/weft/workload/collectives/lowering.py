@@ -26,7 +26,6 @@ from weft.workload.collectives.collective_registry import (
 from weft.workload.collectives.libraries import AlgorithmChoice, LibraryCall, choose
 from weft.workload.collectives.libraries import library as libraries
 from weft.workload.places import Places
-from weft.workload.program_order import MAX_OPS
 from weft.workload.workload import Workload
 
 
@@ -201,7 +200,13 @@ class _Repeated:
 _OPTIONS = get_type_hints(_Repeated, include_extras=True)
 
 
-def collective_workload(spec: str, num_ranks: int, *, places: Places | None = None) -> Workload:
+def collective_workload(
+    spec: str,
+    num_ranks: int,
+    *,
+    places: Places | None = None,
+    builder: WorkloadBuilder | None = None,
+) -> Workload:
     """Return a workload of one or more repetitions of a collective of all ranks.
 
     Parameters
@@ -218,6 +223,8 @@ def collective_workload(spec: str, num_ranks: int, *, places: Places | None = No
         Number of ranks, all of which take part.
     places
         Machines of the ranks; by default, each rank has a machine of its own.
+    builder
+        Builder without operations, which makes the workload; by default, a `WorkloadBuilder`.
 
     Raises
     ------
@@ -226,12 +233,13 @@ def collective_workload(spec: str, num_ranks: int, *, places: Places | None = No
     """
     kind, chosen, common, given = _options(spec)
     draw = np.random.default_rng(common.seed)
-    builder = WorkloadBuilder(num_ranks, name=spec)
+    builder = builder or WorkloadBuilder(num_ranks, name=spec)
     ranks = np.arange(num_ranks)
     for repetition in range(common.count):
-        if repetition == 1 and builder.num_ops * common.count > MAX_OPS:
+        most = builder.max_ops
+        if repetition == 1 and builder.num_ops * common.count > most:
             raise InputError(
-                f"{spec}: {common.count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
+                f"{spec}: {common.count:,} times {builder.num_ops:,} operations exceed {most:,}"
             )
         if common.compute:
             builder.calc(ranks, common.compute)
