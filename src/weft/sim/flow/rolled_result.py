@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
 from weft.sim.flow.result import link_table
-from weft.workload import Kind
 from weft.workload.rolled import Program, RolledWorkload
 
 Ints = NDArray[np.int64]
@@ -179,19 +178,22 @@ class RolledResult:
             (
                 np.bincount(each.kind * 0, weights=each.duration_ns, minlength=1)[0],
                 each.size_bytes[each.sends].sum(),
-                each.size_bytes[each.kind == Kind.RECV].sum(),
                 len(each.sends),
             )
             for each in self.workload.programs
         ]
-        names = ("calc_ns", "sent_bytes", "received_bytes", "messages")
+        names = ("calc_ns", "sent_bytes", "messages")
         role = self.workload.role
+        received = np.zeros(len(role), dtype=np.int64)
+        for to, ranks, size in self._sent():
+            received[self.workload.peers[to, ranks]] += size.sum()
         return frame(
             RANK_COLUMNS,
             {
                 "rank": np.arange(len(role), dtype=np.int32),
                 "host": self.host,
                 "end_ns": self.tally.end_ns[self.cells.of_rank],
+                "received_bytes": received,
                 **{
                     name: np.array(column)[role]
                     for name, column in zip(names, zip(*rows, strict=True), strict=True)
@@ -226,15 +228,19 @@ class RolledResult:
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `weft.sim.flow.result.LINK_COLUMNS`."""
         routes, sizes, counts = [], [], []
-        for number, each in enumerate(self.workload.programs):
-            peers = each.peers[each.sends]
-            wire = on_wire(self.options, each.size_bytes[each.sends])
-            for to in np.unique(peers).tolist():
-                route = self.route[to, self.workload.role == number]
-                routes.append(route[route >= 0])
-                sizes.append(np.full(len(routes[-1]), wire[peers == to].sum()))
-                counts.append(np.full(len(routes[-1]), np.count_nonzero(peers == to)))
+        for to, ranks, size in self._sent():
+            route = self.route[to, ranks]
+            routes.append(route[route >= 0])
+            sizes.append(np.full(len(routes[-1]), on_wire(self.options, size).sum()))
+            counts.append(np.full(len(routes[-1]), len(size)))
         columns = (
             np.concatenate([*each, np.zeros(0, dtype=np.int64)]) for each in (routes, sizes, counts)
         )
         return link_table(self.fabric, self.network, self.makespan_ns, *columns)
+
+    def _sent(self) -> Iterator[tuple[int, Ints, Ints]]:
+        """Yield each map of peers with ranks of a role and the sizes of their messages to these."""
+        for number, each in enumerate(self.workload.programs):
+            peers, ranks = each.peers[each.sends], np.flatnonzero(self.workload.role == number)
+            for to in np.unique(peers).tolist():
+                yield to, ranks, each.size_bytes[each.sends][peers == to]

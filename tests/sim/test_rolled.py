@@ -1,0 +1,241 @@
+"""Rolled workloads against the unrolled ones, to the last bit, and their statistics and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from weft import InputError, NotApplicable, fabric, route, simulate
+from weft.sim.common.progress import IncompleteRun
+from weft.sim.flow import rolled as runner
+from weft.sim.options import RunSettings
+from weft.workload import Kind, WorkloadBuilder
+from weft.workload.apps import application_workload
+from weft.workload.collectives import collective_on
+from weft.workload.load import load_rolled
+from weft.workload.placement import host_of_rank
+from weft.workload.places import Places
+from weft.workload.rolled import RolledBuilder
+
+TIMES = ("posted", "ended", "left", "arrived")
+Make = Callable[[Any], Any]
+
+
+def compare(
+    spec: str, engine: str, ranks: int, make: Make, placement: str, growth: int, **options: Any
+) -> tuple[Any, Any]:
+    """Run a program rolled, in windows of `growth` operations, and unrolled; expect equal times."""
+    net = fabric(spec, node=options.pop("node", None))
+    routes = route(net, engine)
+    hosts = host_of_rank(net, ranks, placement)
+    works = [make(builder(ranks)) for builder in (WorkloadBuilder, RolledBuilder)]
+    plain = simulate(net, routes, works[0], hosts, **options)
+    seen: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "GROWTH", 1)
+        patch.setattr(runner, "LEAST_GROWTH", growth)
+        chosen = RunSettings.at("flow", options).flow
+        result = runner.run_rolled(net, routes, works[1], hosts, chosen, watch=seen.append)
+    cell, place, times = (
+        np.concatenate([each[key] for each in seen], axis=-1) for key in ("cell", "index", "times")
+    )
+    order = np.lexsort((place, cell))
+    ops = np.arange(works[0].num_ops) - works[0].op_offset[works[0].rank]
+    key = (cell * 2**32 + place)[order]
+    wanted = result.cells.of_rank[works[0].rank] * 2**32 + ops
+    at = np.searchsorted(key, wanted)
+    assert np.array_equal(key[at], wanted)
+    assert len(key) == len(set(key.tolist()))  # each operation was dropped once
+    for name, column in zip(TIMES, times[:, order], strict=True):
+        assert np.array_equal(getattr(plain, f"{name}_ns"), column[at]), name
+    return plain, result
+
+
+def ring(size: int, **options: Any) -> Make:
+    """Return a ring all-reduce of a block size for each rank."""
+
+    def make(builder: Any) -> Any:
+        ranks = np.arange(builder.num_ranks)
+        whole = size * builder.num_ranks
+        collective_on(builder, "allreduce", ranks, whole, algorithm="ring", **options)
+        return builder.build()
+
+    return make
+
+
+@pytest.mark.parametrize("size", [700, 9000, 70_000])  # one packet, eager, rendezvous
+@pytest.mark.parametrize(
+    ("spec", "engine", "ranks", "cells"),
+    [
+        ("xgft:3;4,4,4;1,4,4", "dmodk", 64, 16),
+        ("xgft:3;4,4,4;1,2,2", "dmodk", 64, 16),
+        ("torus:4x4", "dor", 16, 4),
+        ("dragonfly:p=2,a=4,h=2", "minhop", 72, 72),
+    ],
+)
+def test_rings_are_equal_to_the_last_bit(
+    spec: str, engine: str, ranks: int, cells: int, size: int
+) -> None:
+    plain, result = compare(spec, engine, ranks, ring(size), "linear", 7)
+    assert len(result.cells.first) == cells
+    assert result.tally.computed == 2 * (ranks - 1) * cells
+    assert result.tally.num_messages == len(plain.workload.messages)
+    assert result.makespan_ns == plain.makespan_ns
+
+
+def test_rings_with_calculations_at_random_places_share_links_alike() -> None:
+    make = ring(20_000, reduce_ns_per_byte=0.02)
+    _, result = compare("xgft:3;4,4,4;1,2,2", "dmodk", 64, make, "random:seed=2", 5)
+    assert result.tally.computed == result.tally.num_messages  # no rank is like another one
+    assert result.most_ops < 2500  # of 24,192
+
+
+def same(plain: Any, result: Any) -> None:
+    """Expect equal tables of ranks, phases and links."""
+    for name in plain.ranks().columns:
+        assert result.ranks()[name].equals(plain.ranks()[name]), name
+    mine, theirs = result.phases(), plain.phases()
+    exact = ["phase", "begin_ns", "end_ns", "span_ns", "messages", "size_bytes", "max_message_ns"]
+    assert mine[exact].equals(theirs[exact])
+    for name in ("mean_message_ns", "mean_slowdown"):
+        means = (each[name].fill_null(-1).to_numpy() for each in (mine, theirs))
+        np.testing.assert_allclose(*means, rtol=1e-12)
+    mine, theirs = result.links(), plain.links()
+    assert mine["messages"].equals(theirs["messages"])
+    np.testing.assert_allclose(mine["carried_bytes"], theirs["carried_bytes"], rtol=1e-14)
+    expected = plain.summary()
+    for name, value in result.summary().items():
+        known = expected[name]
+        assert value == (pytest.approx(known) if isinstance(value, float) else known), name
+
+
+def random_rounds(seed: int) -> Make:
+    """Return a random program of rounds of all ranks or halves of them, with streams and loops."""
+
+    def make(builder: Any) -> Any:
+        random = np.random.default_rng(seed)
+        n = builder.num_ranks
+        for step in range(int(random.integers(2, 6))):
+            builder.phase(f"part {step % 3}")
+            half = random.random() < 0.3
+            groups = np.arange(n).reshape(2, -1) if half else np.arange(n)[np.newaxis]
+            size = int(random.choice([0, 100, 3000, 17_000, 60_000]))
+            what = int(random.integers(5))
+            with builder.stream(f"stream {random.integers(2)}"):
+                if what == 0:
+                    builder.calc(groups.ravel(), float(random.integers(5000)), cpu=step % 2)
+                elif what == 1:
+                    collective_on(builder, "allgather", groups, size, algorithm="ring")
+                elif what == 2:
+                    collective_on(builder, "alltoall", groups, size, algorithm="pairwise")
+                elif what == 3:
+                    shift = int(random.integers(1, n))
+                    ranks = np.arange(n)
+                    got = builder.irecv(ranks, (ranks - shift) % n, size + 1, step)
+                    sent = builder.isend(ranks, (ranks + shift) % n, size, step)
+                    builder.wait(ranks, np.stack([got, sent] if random.random() < 0.5 else [got]))
+                else:
+                    ops = [builder.operations(np.arange(n), Kind.CALC, duration_ns=3.0 * k)
+                           for k in range(3)]  # fmt: skip
+                    builder.requires(ops[2], ops[0], start=bool(random.integers(2)))
+        builder.waitall()
+        return builder.build()
+
+    return make
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 9, 1000]), st.booleans(), st.booleans())
+@settings(max_examples=examples(60), deadline=None)
+def test_random_rounds_are_equal(seed: int, growth: int, shuffled: bool, handshake: bool) -> None:
+    placement = f"random:seed={seed % 5}" if shuffled else "linear"
+    rendezvous = ["get", "put", "put-shared"][seed % 3]
+    plain, result = compare(
+        "xgft:2;4,4;1,4", "dmodk", 16, random_rounds(seed), placement, growth,
+        handshake=handshake, rendezvous=rendezvous, overhead_ns=float(seed % 2 * 40),
+    )  # fmt: skip
+    same(plain, result)
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "cells"),
+    [
+        ("train:model=llama3-8b,tp=8,pp=2,buckets=2", "dgx-h100", 2),
+        ("train:model=mixtral-8x7b,tp=8,pp=2,ep=8,buckets=2,zero=0", "dgx-h100", 2),
+        ("train:model=llama3-8b,tp=8,pp=4,chunks=2,zero=2,overlap=false,buckets=2", "dgx-h100", 4),
+        ("train:model=llama3-8b,tp=2,pp=8,buckets=1,sequence=512", None, 8),
+    ],
+)
+def test_training_steps_are_equal_to_the_last_bit(spec: str, node: str | None, cells: int) -> None:
+    net = fabric("xgft:2;8,8;1,8,rate=NDR", node=node)
+    places = Places.of(net, np.arange(64, dtype=np.int32))
+
+    def make(builder: Any) -> Any:
+        return application_workload(spec, 64, places=places, builder=builder)
+
+    plain, result = compare("xgft:2;8,8;1,8,rate=NDR", "dmodk", 64, make, "linear", 6,
+                            node=node)  # fmt: skip
+    assert len(result.cells.first) == cells
+    assert result.workload.step == plain.workload.step
+    same(plain, result)
+
+
+def test_a_window_holds_what_is_under_way() -> None:
+    sizes = []
+    for rounds in (1, 4):
+        work = load_rolled(f"allreduce:size=1MiB,algorithm=ring,count={rounds}", 64)
+        net = fabric("xgft:2;8,8;1,8")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runner, "GROWTH", 1)
+            sizes.append(simulate(net, route(net, "dmodk"), work).most_ops)
+    assert sizes[0] == sizes[1] < 64 * 252 / 8
+
+
+def test_percentiles_are_within_their_bins() -> None:
+    plain, result = compare("xgft:2;4,4;1,2", "dmodk", 16, ring(30_000), "random:seed=4", 9)
+    ops = plain.workload.messages
+    took = np.sort(plain.arrived_ns[ops] - plain.left_ns[ops])
+    for share in (0.1, 0.5, 0.99):
+        exact = took[int(np.ceil(share * len(took))) - 1]
+        assert exact <= result.tally.percentile_ns(share) <= exact * 2 ** (1 / 64)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("allreduce:size=1000001,algorithm=ring", "different sizes"),
+        ("hpcg", "no builder"),
+        ("transpose", "not known|known to be common"),
+    ],
+)
+def test_what_cannot_be_rolled_says_why(spec: str, reason: str) -> None:
+    with pytest.raises(NotApplicable, match=reason):
+        load_rolled(spec, 8)
+
+
+def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
+    net = fabric("xgft:2;4,4;1,4")
+    routes = route(net, "dmodk")
+    work = load_rolled("allreduce:size=64KiB,algorithm=ring", 16)
+    for options in ({"level": "packet"}, {"level": "static"}, {"sharing": "penalty"}):
+        with pytest.raises(NotApplicable, match=r"flow level|penalty"):
+            simulate(net, routes, work, **options)
+    with pytest.raises(IncompleteRun, match="stopped at"):
+        simulate(net, routes, work, max_time_ns=2000.0)
+    with pytest.raises(NotApplicable, match="single messages"):
+        simulate(net, routes, work).messages()
+
+
+def test_a_deadlock_is_an_error() -> None:
+    builder = RolledBuilder(4)
+    ranks = np.arange(4)
+    builder.recv(ranks, (ranks - 1) % 4, 10)
+    builder.send(ranks, (ranks + 1) % 4, 10)
+    net = fabric("xgft:1;4;1")
+    with pytest.raises(InputError, match="deadlocks"):
+        simulate(net, route(net, "minhop"), builder.build())
