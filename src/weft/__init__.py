@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from weft.sim.flow.contention import PenaltyModel
     from weft.sim.flow.contention.model import penalties, predict
     from weft.sim.flow.result import FlowResult
+    from weft.sim.flow.rolled_result import RolledResult
     from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.packet import CongestionControl, Hardware, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
@@ -64,7 +65,15 @@ if TYPE_CHECKING:
     from weft.sim.sweep import saturation_load, sweep, sweep_flits
     from weft.study.experiment import perform, read_experiment
     from weft.subnet.live.subnet import live
-    from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
+    from weft.workload import (
+        RolledBuilder,
+        RolledWorkload,
+        Workload,
+        WorkloadBuilder,
+        load_rolled,
+        load_workload,
+        traffic,
+    )
     from weft.workload.apps import application_workload
     from weft.workload.collectives import collective_on, collective_workload
     from weft.workload.placement import place
@@ -114,6 +123,7 @@ _HOMES = {
     "weft.sim.flit.traffic": ("Load",),
     "weft.sim.flit.workloads": ("FlitResult",),
     "weft.sim.flow.result": ("FlowResult",),
+    "weft.sim.flow.rolled_result": ("RolledResult",),
     "weft.sim.qsnet": ("qsnet",),
     "weft.sim.packet": ("CongestionControl", "Hardware", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
@@ -128,7 +138,10 @@ _HOMES = {
     "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
     "weft.sim.static.phases": ("StaticWorkload",),
     "weft.sim.sweep": ("saturation_load", "sweep", "sweep_flits"),
-    "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
+    "weft.workload": (
+        "RolledBuilder", "RolledWorkload", "Workload", "WorkloadBuilder", "load_rolled",
+        "load_workload", "traffic",
+    ),
     "weft.workload.apps": ("application_workload",),
     "weft.workload.collectives": ("collective_on", "collective_workload"),
     "weft.workload.placement": ("place",),
@@ -140,12 +153,13 @@ __all__ = [
     "CostPlan", "Counters", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic",
     "FlowResult", "Forecast", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement",
     "KeySet", "LinkKind", "Load", "NodeKind", "NotApplicable", "OutOfMemory", "PacketResult",
-    "PathRoutes", "PenaltyModel", "Rates", "Result", "Router", "Routes", "RoutingKey", "Scheme",
-    "StaticResult", "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
-    "VlArbitration", "WeftError", "Workload", "WorkloadBuilder", "analyse", "application_workload",
-    "average_distance", "bisection", "bisection_upper_bound", "cable_series", "closed_form",
-    "collective_on", "collective_workload", "compare", "cost", "diameter", "fabric", "forecast",
-    "format_spec", "keys", "link_loads", "link_series", "live", "load_workload", "lower",
+    "PathRoutes", "PenaltyModel", "Rates", "Result", "RolledBuilder", "RolledResult",
+    "RolledWorkload", "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload",
+    "StopRun", "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError",
+    "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",
+    "bisection", "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
+    "collective_workload", "compare", "cost", "diameter", "fabric", "forecast", "format_spec",
+    "keys", "link_loads", "link_series", "live", "load_rolled", "load_workload", "lower",
     "multipath_loads", "opensm_reroute", "penalties", "perform", "place", "place_io", "plot",
     "port_counters", "predict", "qsnet", "queue_series", "rank_spans", "rates", "read_booksim",
     "read_counters", "read_experiment", "route", "sar_routes", "saturation_load", "simulate",

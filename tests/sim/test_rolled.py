@@ -52,8 +52,11 @@ def compare(
     at = np.searchsorted(key, wanted)
     assert np.array_equal(key[at], wanted)
     assert len(key) == len(set(key.tolist()))  # each operation was dropped once
+    # Links that stand for others add up the same rates in another order.
+    rounding = 1e-11 if len(result.cells.first) < ranks and result.shared else 0.0
     for name, column in zip(TIMES, times[:, order], strict=True):
-        assert np.array_equal(getattr(plain, f"{name}_ns"), column[at]), name
+        expected = getattr(plain, f"{name}_ns")
+        np.testing.assert_allclose(column[at], expected, rtol=rounding, err_msg=name)
     return plain, result
 
 

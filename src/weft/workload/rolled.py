@@ -25,11 +25,11 @@ _MOST_MAPS = 4096
 
 
 class Program(NamedTuple):
-    """Operations that each rank of a role has, in program order; arrays [ops] as in `Workload`.
+    """Operations that ranks have in common, in program order; arrays [ops] as in `Workload`.
 
     `peers`: index in `RolledWorkload.peers` of the map of peers, -1 without one. `dep`: index in
     the program of an operation to wait for. `dep_on_start`: bool [dependencies].
-    `match`: index of the matching operation in the program of the peer's role.
+    `match`: index of the matching operation in the program of the peer.
     """
 
     kind: NDArray[np.uint8]
@@ -53,23 +53,23 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RolledWorkload:
-    """Programs of ranks, stored once for all ranks of a role.
+    """Programs of ranks, stored once for all ranks that have them in common.
 
     Parameters
     ----------
     name, phase_names, comm_names, notes, step
         As in `Workload`.
-    role
-        int32 [ranks]: role of each rank.
+    program_of
+        int32 [ranks]: index in `programs` of the program of each rank.
     programs
-        The program of each role.
+        The programs.
     peers
         int32 [maps, ranks]: peers of all ranks, -1 for ranks without such a message. Two maps of a
-        role name different peers for each of its ranks.
+        program name different peers for each of its ranks.
     """
 
     name: str
-    role: NDArray[np.int32]
+    program_of: NDArray[np.int32]
     programs: tuple[Program, ...]
     peers: NDArray[np.int32]
     phase_names: tuple[str, ...]
@@ -80,24 +80,24 @@ class RolledWorkload:
     @property
     def num_ranks(self) -> int:
         """Number of ranks."""
-        return len(self.role)
+        return len(self.program_of)
 
     @cached_property
     def num_ops(self) -> int:
         """Number of operations of all ranks."""
-        counts = np.bincount(self.role, minlength=len(self.programs)).tolist()
+        counts = np.bincount(self.program_of, minlength=len(self.programs)).tolist()
         return sum(len(each.kind) * n for each, n in zip(self.programs, counts, strict=True))
 
     @cached_property
     def num_messages(self) -> int:
         """Number of messages of all ranks."""
-        counts = np.bincount(self.role, minlength=len(self.programs)).tolist()
+        counts = np.bincount(self.program_of, minlength=len(self.programs)).tolist()
         return sum(len(each.sends) * n for each, n in zip(self.programs, counts, strict=True))
 
     def __repr__(self) -> str:
         return (
             f"RolledWorkload({self.name!r}: {self.num_ranks} ranks, {self.num_ops} operations, "
-            f"{self.num_messages} messages; programs of {len(self.programs)} roles)"
+            f"{self.num_messages} messages; {len(self.programs)} programs)"
         )
 
 
@@ -197,24 +197,25 @@ class RolledBuilder(WorkloadBuilder):
         """Return the `RolledWorkload`."""
         columns = [np.asarray(self._ops.column(at)) for at in range(10)]
         edges = self._edges.columns()
-        peers = np.array(self._peers or np.zeros((0, self.num_ranks)), dtype=np.int32)
-        role = np.zeros(self.num_ranks, dtype=np.int64)
+        none = np.full(self.num_ranks, NONE, dtype=np.int32)
+        peers = np.array(self._peers or [none])
+        program_of = np.zeros(self.num_ranks, dtype=np.int64)
         for label in (*self._members, *_first_alike(peers)):
-            role = refined(role, label)
+            program_of = refined(program_of, label)
         while True:
-            finer = role
+            finer = program_of
             for peer in peers:
-                finer = refined(finer, np.where(peer < 0, -1, role[peer]))
-            if finer.max(initial=0) == role.max(initial=0):
+                finer = refined(finer, np.where(peer < 0, -1, program_of[peer]))
+            if finer.max(initial=0) == program_of.max(initial=0):
                 break
-            role = finer
+            program_of = finer
         programs = [
-            _program(columns, edges, self._members, np.flatnonzero(role == each), peers)
-            for each in range(int(role.max(initial=0)) + 1)
+            _program(columns, edges, self._members, np.flatnonzero(program_of == each), peers)
+            for each in range(int(program_of.max(initial=0)) + 1)
         ]
         return RolledWorkload(
-            name=self.name, role=role.astype(np.int32), peers=peers,
-            programs=_matched(programs, role, peers, self.name),
+            name=self.name, program_of=program_of.astype(np.int32), peers=peers,
+            programs=_matched(programs, program_of, peers, self.name),
             phase_names=tuple(self._phases), comm_names=tuple(self._comms), notes=tuple(self.notes),
         )  # fmt: skip
 
@@ -296,7 +297,7 @@ def _program(
     ranks: Ints,
     peers: NDArray[np.int32],
 ) -> Program:
-    """Return the program of a role, with maps of peers that are unique; it has no matches yet."""
+    """Return the program of ranks, with maps of peers that are unique; it has no matches yet."""
     mine = np.array([each[ranks[0]] for each in members] or [False])
     there = mine[columns[0]] if len(columns[0]) else np.zeros(0, dtype=np.bool_)
     number = np.cumsum(there) - 1
@@ -324,13 +325,13 @@ def _program(
 
 
 def _matched(
-    programs: list[Program], role: Ints, peers: NDArray[np.int32], name: str
+    programs: list[Program], program_of: Ints, peers: NDArray[np.int32], name: str
 ) -> tuple[Program, ...]:
-    """Match the sends of each role with the receives of the roles of their peers."""
+    """Match the sends of each program with the receives of the programs of the peers."""
     for number, program in enumerate(programs):
-        ranks = np.flatnonzero(role == number)
+        ranks = np.flatnonzero(program_of == number)
         for to in np.unique(program.peers[program.kind == Kind.SEND]).tolist():
-            other = programs[int(role[peers[to, ranks[0]]])]
+            other = programs[int(program_of[peers[to, ranks[0]]])]
             back = [
                 at for at in np.unique(other.peers[other.kind == Kind.RECV]).tolist()
                 if np.array_equal(peers[at, peers[to, ranks]], ranks)

@@ -74,7 +74,7 @@ def _coloured(
         _mix(by_map.astype(np.uint64), network.route_latency_ns.view(np.uint64)),
         network.route_rate_bytes_per_ns.view(np.uint64),
     )
-    rank = _mix(work.role.astype(np.uint64), np.zeros(work.num_ranks, dtype=np.uint64))
+    rank = _mix(work.program_of.astype(np.uint64), np.zeros(work.num_ranks, dtype=np.uint64))
     link = _mix(network.capacity_bytes_per_ns.view(np.uint64), np.zeros(links, dtype=np.uint64))
     count = 0
     while True:

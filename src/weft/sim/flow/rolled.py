@@ -50,8 +50,8 @@ def run_rolled(
 ) -> RolledResult:
     """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
 
-    `watch`: called with operations before they are dropped: arrays `cell`, `index` (in the program
-    of the role), and `times` as in `Tally.add`.
+    `watch`: called with operations before they are dropped: arrays `cell`, `index` (in its
+    program), and `times` as in `Tally.add`.
     """
     if options["sharing"] == "penalty":
         raise NotApplicable("the sharing model penalty cannot run rolled workloads")
@@ -64,7 +64,7 @@ def run_rolled(
     run.go(progress)
     return RolledResult(
         fabric, routes.engine, work, hosts, options, network, route, cells, run.tally,
-        run.most_ops, time.perf_counter() - began,
+        run.most_ops, run.state.sharing[0] is not None, time.perf_counter() - began,
     )  # fmt: skip
 
 
@@ -80,11 +80,13 @@ def _lay(
     for number, program in enumerate(work.programs):
         used[number, program.peers[program.sends]] = True
         large = _large(program, options) & options["handshake"]
-        to = work.role[work.peers[program.peers[large], int(np.argmax(work.role == number))]]
+        to = work.program_of[
+            work.peers[program.peers[large], int(np.argmax(work.program_of == number))]
+        ]
         for other in np.unique(to).tolist():
             used[other, work.programs[other].peers[program.match[large][to == other]]] = True
     route = np.full(work.peers.shape, operations.LOCAL, dtype=np.int32)
-    places = np.nonzero(used[work.role].T & (work.peers >= 0))
+    places = np.nonzero(used[work.program_of].T & (work.peers >= 0))
     source, target = hosts[places[1]], hosts[work.peers[places]]
     apart = fabric.apart(source, target)
     key = source[apart].astype(np.int64) * fabric.num_hosts + target[apart]
@@ -105,7 +107,7 @@ def _large(program: Program, options: Mapping[str, Any]) -> NDArray[np.bool_]:
 class _Window(NamedTuple):
     """Operations of a window, by cell, then program order; gates are behind those of their cell.
 
-    int64 [ops]: cell; index in the program of the role; row of the joined programs, the last one
+    int64 [ops]: cell; index in its program; row of the joined programs, the last one
     for gates; and the row whose waits the operation has.
     """
 
@@ -126,7 +128,7 @@ class _Run:
         self, work: RolledWorkload, cells: Cells, options: Mapping[str, Any], tally: Tally
     ):
         self.work, self.cells, self.options, self.tally = work, cells, options, tally
-        self.role = work.role[cells.first].astype(np.int64)
+        self.program_of = work.program_of[cells.first].astype(np.int64)
         gate = {
             name: np.zeros(1, dtype=column.dtype)
             for name, column in work.programs[0]._asdict().items()
@@ -140,9 +142,9 @@ class _Run:
         self.start = np.cumsum(self.length) - self.length
         self.latest = [_latest_wait(program) for program in work.programs]
         self.needs = self._needs()
-        # First operation of the last part, and end, of each role's window.
+        # First operation of the last part, and end, of each program's window.
         self.low, self.high = self.length * 0, self.length * 0
-        self.growth = max(GROWTH // max(len(self.role), 1), LEAST_GROWTH)
+        self.growth = max(GROWTH // max(len(self.program_of), 1), LEAST_GROWTH)
         away = cells.route >= 0
         self.pair_of = np.where(away, np.cumsum(away).reshape(away.shape) - 1, 0).ravel()
         self.most_ops = 0
@@ -169,8 +171,8 @@ class _Run:
     # -- the state ---------------------------------------------------------------------------------
 
     def _begin(self) -> FlowState:
-        for role in range(len(self.length)):
-            self._grow(role, min(self.growth, int(self.length[role])))
+        for number in range(len(self.length)):
+            self._grow(number, min(self.growth, int(self.length[number])))
         nothing = np.zeros(0, dtype=np.int64)
         self._lay_window(_Window(*[nothing] * 4), np.zeros((2, 0)), self.high * 0)
         cells, options = self.cells, self.options
@@ -181,7 +183,7 @@ class _Run:
             self.piece, cells.network, self.route, self.pair, int((cells.route >= 0).sum()), queues,
             options,
         )  # fmt: skip
-        processors = len(self.role), int(self.table.cpu.max(initial=0)) + 1
+        processors = len(self.program_of), int(self.table.cpu.max(initial=0)) + 1
         ranks = state.ranks._replace(
             busy_until=np.zeros(processors),
             first_waiting=np.zeros(processors, dtype=np.int32),
@@ -207,12 +209,12 @@ class _Run:
         """
         network = self.cells.network
         moves = np.zeros(network.num_routes, dtype=np.bool_)
-        for role, program in enumerate(self.work.programs):
+        for number, program in enumerate(self.work.programs):
             sends, large = program.sends, _large(program, self.options)[program.sends]
             both = np.intersect1d(program.peers[sends[large]], program.peers[sends[~large]])
             if len(both) and self.options["handshake"]:
                 return False
-            some = self.cells.route[np.unique(program.peers[sends])][:, self.role == role]
+            some = self.cells.route[np.unique(program.peers[sends])][:, self.program_of == number]
             moves[some[some >= 0]] = True
         entries = np.repeat(moves, np.diff(network.route_offset))
         return bool(np.bincount(network.route_link[entries], minlength=1).max() <= 1)
@@ -228,8 +230,10 @@ class _Run:
         self._drop(done)
         keep = np.flatnonzero(~done & (window.row == window.waits))
         begin = self.high.copy()
-        for role in np.unique(self.role[window.cell[ranks.asked[: ranks.count.asked]]]).tolist():
-            self._grow(role, int(begin[role]))
+        for number in np.unique(
+            self.program_of[window.cell[ranks.asked[: ranks.count.asked]]]
+        ).tolist():
+            self._grow(number, int(begin[number]))
         self._lay_window(window.at(keep), np.stack((ranks.posted, ranks.ended))[:, keep], begin)
         fresh = rank_state(self.piece, self.route, self.options)
         number = np.zeros(len(done) + 1, dtype=np.int32)  # new numbers, counted from 1; 0 for none
@@ -268,22 +272,22 @@ class _Run:
     # -- the window --------------------------------------------------------------------------------
 
     def _needs(self) -> list[tuple[int, int, Ints]]:
-        """Return (role, role of peers, how much of their program each part of ours needs)."""
+        """Return (program, that of peers, how much of theirs each part of ours needs)."""
         found = []
         for number, program in enumerate(self.work.programs):
-            rank = int(np.argmax(self.work.role == number))
+            rank = int(np.argmax(self.work.program_of == number))
             pairs = np.flatnonzero(program.match >= 0)
-            of = self.work.role[self.work.peers[program.peers[pairs], rank]]
+            of = self.work.program_of[self.work.peers[program.peers[pairs], rank]]
             for other in np.unique(of).tolist():
                 need = np.zeros(len(program.kind) + 1, dtype=np.int64)
                 need[pairs[of == other] + 1] = program.match[pairs[of == other]] + 1
                 found.append((number, other, np.maximum.accumulate(need)))
         return found
 
-    def _grow(self, role: int, low: int) -> None:
-        """Let the last part of a role's window begin at `low`; both ends of messages are in it."""
-        self.low[role] = low
-        self.high[role] = min(max(self.high[role], low + self.growth), self.length[role])
+    def _grow(self, number: int, low: int) -> None:
+        """Let the last part of a window begin at `low`; it has both ends of all messages."""
+        self.low[number] = low
+        self.high[number] = min(max(self.high[number], low + self.growth), self.length[number])
         before = self.high * 0
         while not np.array_equal(before, self.high):
             before = self.high.copy()
@@ -291,16 +295,16 @@ class _Run:
                 self.high[other] = max(self.high[other], need[self.high[mine]])
 
     def _lay_window(self, kept: _Window, times: NDArray[np.float64], begin: Ints) -> None:
-        """Lay the window of the kept operations and those from `begin` to `high` of each role.
+        """Lay the window of the kept operations and those from `begin` to `high` of each program.
 
         `times`: start and end of each kept operation, float64 [2, kept].
         """
         while True:
-            count = (self.high - begin)[self.role]
+            count = (self.high - begin)[self.program_of]
             cell = np.repeat(np.arange(len(count)), count)
             place = np.arange(len(cell)) - np.repeat(np.cumsum(count) - count, count)
-            place += begin[self.role[cell]]
-            row = self.start[self.role[cell]] + place
+            place += begin[self.program_of[cell]]
+            row = self.start[self.program_of[cell]] + place
             joint = _Window(*map(np.append, kept, (cell, place, row, row)))
             posted, ended = (np.append(each, np.full(len(cell), -1.0)) for each in times)
             gates, early = self._gates(joint, posted, ended)
@@ -319,42 +323,44 @@ class _Run:
 
     def _number(self, window: _Window, ops: Any) -> tuple[Ints, NDArray[np.int32]]:
         """Return a table of numbers of operations, and where that of each cell's program begins."""
-        first, role = self.length.copy(), self.role[window.cell[ops]]
-        np.minimum.at(first, role, window.place[ops])
+        first, number = self.length.copy(), self.program_of[window.cell[ops]]
+        np.minimum.at(first, number, window.place[ops])
         width = self.high - first + 1
-        base = np.cumsum(width[self.role]) - width[self.role] - first[self.role] + 1
-        table = np.full(int(width[self.role].sum()) + 1, -1, dtype=np.int32)
+        base = (
+            np.cumsum(width[self.program_of]) - width[self.program_of] - first[self.program_of] + 1
+        )
+        table = np.full(int(width[self.program_of].sum()) + 1, -1, dtype=np.int32)
         table[base[window.cell[ops]] + window.place[ops]] = ops
         self.first = first
         return base, table
 
     def _find(self, base: Ints, table: NDArray[np.int32], cell: Ints, place: Ints) -> Ints:
         """Return the operation of a cell with an index in its program, -1 if it was dropped."""
-        there = place >= self.first[self.role[cell]]
+        there = place >= self.first[self.program_of[cell]]
         return np.where(there, table[np.where(there, base[cell] + place, 0)], -1)
 
     def _gates(
         self, window: _Window, posted: NDArray[np.float64], ended: NDArray[np.float64]
     ) -> tuple[_Window, tuple[int, int] | None]:
-        """Return gates of the first operations of the last part of each role's window.
+        """Return gates of the first operations of the last part of each program's window.
 
-        If a cell may start one of them now: its role, and where the last part must begin instead.
+        If a cell may start one of them now: its program, and where the last part must begin.
         """
         by_place = self._number(window, np.arange(len(window.cell)))
         parts = [np.zeros((4, 0), dtype=np.int64)]
-        for role, latest in enumerate(self.latest):
-            mine, low = np.flatnonzero(self.role == role), int(self.low[role])
-            for number, place in enumerate((np.flatnonzero(latest[low:] < low) + low).tolist()):
-                row = int(self.start[role]) + place
+        for number, latest in enumerate(self.latest):
+            mine, low = np.flatnonzero(self.program_of == number), int(self.low[number])
+            for gate, place in enumerate((np.flatnonzero(latest[low:] < low) + low).tolist()):
+                row = int(self.start[number]) + place
                 waits = np.zeros(len(mine), dtype=np.bool_)
                 for at in range(*self.table.dep_offset[row : row + 2].tolist()):
                     on = self._find(*by_place, mine, np.full(len(mine), int(self.table.dep[at])))
                     done = posted if self.table.dep_on_start[at] else ended
                     waits |= (on >= 0) & (done[on] < 0)
                 if not waits.all():
-                    return _Window(*parts[0]), (role, place + 1)
-                gate = int(self.length.max()) + number, len(self.table.kind) - 1, row
-                parts.append(np.stack(np.broadcast_arrays(mine, *gate)))
+                    return _Window(*parts[0]), (number, place + 1)
+                columns = int(self.length.max()) + gate, len(self.table.kind) - 1, row
+                parts.append(np.stack(np.broadcast_arrays(mine, *columns)))
         return _Window(*np.concatenate(parts, axis=1)), None
 
     def _lower(self) -> None:
@@ -370,7 +376,7 @@ class _Run:
         at_start = table.dep_on_start[at]
         open_ = (on >= 0) & (np.where(at_start, self.posted[on], self.ended[on]) < 0)
         counts = np.bincount(op[open_], minlength=len(window.cell))
-        cells, count = self.cells, len(self.role)
+        cells, count = self.cells, len(self.program_of)
         peers = table.peers[window.row]
         spot = peers * count + window.cell
         self.route = np.where(peers < 0, operations.LOCAL, cells.route.ravel()[spot])

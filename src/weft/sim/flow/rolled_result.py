@@ -52,7 +52,7 @@ class Tally:
     def add(
         self, table: Program, row: Ints, cell: Ints, index: Ints, route: Any, times: Floats
     ) -> None:
-        """Add operations: row in a table of programs, cell, index in the role's program, and route.
+        """Add operations: row in a table of programs, cell, index in its program, and route.
 
         `times`: posted, ended, left and arrived, float64 [4, ops] ns.
         """
@@ -113,6 +113,8 @@ class RolledResult:
         Ranks that are alike, and the statistics.
     most_ops
         Largest number of operations that existed at a time.
+    shared
+        Whether messages shared links; else each was shown to be alone on its own.
     run_s
         Wall-clock time of the simulation.
     """
@@ -127,6 +129,7 @@ class RolledResult:
     cells: Cells
     tally: Tally
     most_ops: int
+    shared: bool
     run_s: float
 
     @property
@@ -183,19 +186,19 @@ class RolledResult:
             for each in self.workload.programs
         ]
         names = ("calc_ns", "sent_bytes", "messages")
-        role = self.workload.role
-        received = np.zeros(len(role), dtype=np.int64)
+        which = self.workload.program_of
+        received = np.zeros(len(which), dtype=np.int64)
         for to, ranks, size in self._sent():
             received[self.workload.peers[to, ranks]] += size.sum()
         return frame(
             RANK_COLUMNS,
             {
-                "rank": np.arange(len(role), dtype=np.int32),
+                "rank": np.arange(len(which), dtype=np.int32),
                 "host": self.host,
                 "end_ns": self.tally.end_ns[self.cells.of_rank],
                 "received_bytes": received,
                 **{
-                    name: np.array(column)[role]
+                    name: np.array(column)[which]
                     for name, column in zip(names, zip(*rows, strict=True), strict=True)
                 },
             },
@@ -206,7 +209,7 @@ class RolledResult:
         tally, work = self.tally, self.workload
         there = np.flatnonzero(np.isfinite(tally.begin_ns))
         size = np.zeros(len(work.phase_names), dtype=np.int64)
-        ranks = np.bincount(work.role, minlength=len(work.programs))
+        ranks = np.bincount(work.program_of, minlength=len(work.programs))
         for each, count in zip(work.programs, ranks, strict=True):
             np.add.at(size, each.phase[each.sends], each.size_bytes[each.sends] * count)
         messages = tally.times.sum(axis=1)
@@ -239,8 +242,11 @@ class RolledResult:
         return link_table(self.fabric, self.network, self.makespan_ns, *columns)
 
     def _sent(self) -> Iterator[tuple[int, Ints, Ints]]:
-        """Yield each map of peers with ranks of a role and the sizes of their messages to these."""
+        """Yield each map of peers, ranks of a program, and the sizes of messages to these peers."""
         for number, each in enumerate(self.workload.programs):
-            peers, ranks = each.peers[each.sends], np.flatnonzero(self.workload.role == number)
+            peers, ranks = (
+                each.peers[each.sends],
+                np.flatnonzero(self.workload.program_of == number),
+            )
             for to in np.unique(peers).tolist():
                 yield to, ranks, each.size_bytes[each.sends][peers == to]
