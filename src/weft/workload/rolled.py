@@ -24,7 +24,7 @@ ROLLED_FROM = 2**24
 _MOST_MAPS = 4096
 
 
-class Program(NamedTuple):
+class CommonProgram(NamedTuple):
     """Operations that ranks have in common, in program order; arrays [ops] as in `Workload`.
 
     `peers`: index in `RolledWorkload.peers` of the map of peers, -1 without one. `dep`: index in
@@ -70,7 +70,7 @@ class RolledWorkload:
 
     name: str
     program_of: NDArray[np.int32]
-    programs: tuple[Program, ...]
+    programs: tuple[CommonProgram, ...]
     peers: NDArray[np.int32]
     phase_names: tuple[str, ...]
     comm_names: tuple[str, ...] = ("world",)
@@ -101,12 +101,12 @@ class RolledWorkload:
         )
 
 
-def joined(programs: Iterable[Program]) -> Program:
+def joined(programs: Iterable[CommonProgram]) -> CommonProgram:
     """Return programs one behind the other; `dep` and `match` stay indices in each of them."""
     columns = [*zip(*programs, strict=True)]
     offsets = [np.diff(offset) for offset in columns[8]]
     columns[8] = (np.concatenate(([0], np.cumsum(np.concatenate(offsets)))).astype(np.int64),)
-    return Program(*map(np.concatenate, columns))
+    return CommonProgram(*map(np.concatenate, columns))
 
 
 class _Edges:
@@ -296,7 +296,7 @@ def _program(
     members: list[NDArray[np.bool_]],
     ranks: Ints,
     peers: NDArray[np.int32],
-) -> Program:
+) -> CommonProgram:
     """Return the program of ranks, with maps of peers that are unique; it has no matches yet."""
     mine = np.array([each[ranks[0]] for each in members] or [False])
     there = mine[columns[0]] if len(columns[0]) else np.zeros(0, dtype=np.bool_)
@@ -312,7 +312,7 @@ def _program(
     for at in used.tolist():
         if (known := first.setdefault(peers[at, ranks].tobytes(), at)) != at:
             to = np.where(to == at, known, to)
-    return Program(
+    return CommonProgram(
         kind=kind.astype(np.uint8), peers=to.astype(np.int32), size_bytes=size.astype(np.int64),
         tag=tag.astype(np.int32), comm=comm.astype(np.int32),
         duration_ns=duration.astype(np.float64), phase=phase.astype(np.int32),
@@ -325,8 +325,8 @@ def _program(
 
 
 def _matched(
-    programs: list[Program], program_of: Ints, peers: NDArray[np.int32], name: str
-) -> tuple[Program, ...]:
+    programs: list[CommonProgram], program_of: Ints, peers: NDArray[np.int32], name: str
+) -> tuple[CommonProgram, ...]:
     """Match the sends of each program with the receives of the programs of the peers."""
     for number, program in enumerate(programs):
         ranks = np.flatnonzero(program_of == number)

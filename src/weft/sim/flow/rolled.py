@@ -29,9 +29,9 @@ from weft.sim.common.progress import IncompleteRun, Progress
 from weft.sim.flow.cells import Cells, cells_of
 from weft.sim.flow.engine import LAYING, FlowState, rank_state
 from weft.sim.flow.network import Network, lay_routes
-from weft.sim.flow.rolled_result import RolledResult, Tally
+from weft.sim.flow.rolled_result import DroppedOperations, RolledResult
 from weft.workload import Kind, Workload
-from weft.workload.rolled import Program, RolledWorkload, joined
+from weft.workload.rolled import CommonProgram, RolledWorkload, joined
 
 Ints = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ def run_rolled(
     """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
 
     `watch`: called with operations before they are dropped: arrays `cell`, `index` (in its
-    program), and `times` as in `Tally.add`.
+    program), and `times` as in `DroppedOperations.add`.
     """
     if options["sharing"] == "penalty":
         raise NotApplicable("the sharing model penalty cannot run rolled workloads")
@@ -60,7 +60,7 @@ def run_rolled(
     began = time.perf_counter()
     network, route = _lay(fabric, routes, work, hosts, options)
     cells = cells_of(work, network, route)
-    run = _Run(work, cells, options, Tally(work, cells, options, watch))
+    run = _Run(work, cells, options, DroppedOperations(work, cells, options, watch))
     run.go(progress)
     return RolledResult(
         fabric, routes.engine, work, hosts, options, network, route, cells, run.tally,
@@ -97,7 +97,7 @@ def _lay(
     return network, route
 
 
-def _large(program: Program, options: Mapping[str, Any]) -> NDArray[np.bool_]:
+def _large(program: CommonProgram, options: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Return which operations send by a rendezvous."""
     large: NDArray[np.bool_] = program.size_bytes > options["eager_bytes"]
     large &= program.kind == Kind.SEND
@@ -125,7 +125,11 @@ class _Run:
     """A run in progress."""
 
     def __init__(
-        self, work: RolledWorkload, cells: Cells, options: Mapping[str, Any], tally: Tally
+        self,
+        work: RolledWorkload,
+        cells: Cells,
+        options: Mapping[str, Any],
+        tally: DroppedOperations,
     ):
         self.work, self.cells, self.options, self.tally = work, cells, options, tally
         self.program_of = work.program_of[cells.first].astype(np.int64)
@@ -137,7 +141,7 @@ class _Run:
         gate["peers"], gate["match"] = gate["peers"] - 1, gate["match"] - 1
         gate["dep"], gate["dep_on_start"] = gate["dep"][:0], gate["dep_on_start"][:0]
         gate["dep_offset"] = np.zeros(2, dtype=np.int64)
-        self.table = joined([*work.programs, Program(**gate)])
+        self.table = joined([*work.programs, CommonProgram(**gate)])
         self.length = np.array([len(program.kind) for program in work.programs], dtype=np.int64)
         self.start = np.cumsum(self.length) - self.length
         self.latest = [_latest_wait(program) for program in work.programs]
@@ -401,7 +405,7 @@ class _Run:
         )  # fmt: skip
 
 
-def _latest_wait(program: Program) -> Ints:
+def _latest_wait(program: CommonProgram) -> Ints:
     """Return the latest operation that each operation waits for, -1 for none."""
     latest = np.full(len(program.kind), -1, dtype=np.int64)
     waits = np.repeat(np.arange(len(program.kind)), np.diff(program.dep_offset))

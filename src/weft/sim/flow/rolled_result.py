@@ -17,7 +17,7 @@ from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
 from weft.sim.flow.result import link_table
-from weft.workload.rolled import Program, RolledWorkload
+from weft.workload.rolled import CommonProgram, RolledWorkload
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _EACH, _LOW, _BINS = 64, -10, 64 * 64
 
 
-class Tally:
+class DroppedOperations:
     """Statistics of operations that are dropped; each stands for the ranks of its cell.
 
     Arrays by phase: `begin_ns`, `until_ns`: first start and last end. `longest_ns`: longest time of
@@ -50,7 +50,7 @@ class Tally:
         self.num_ops = self.num_messages = self.computed = 0
 
     def add(
-        self, table: Program, row: Ints, cell: Ints, index: Ints, route: Any, times: Floats
+        self, table: CommonProgram, row: Ints, cell: Ints, index: Ints, route: Any, times: Floats
     ) -> None:
         """Add operations: row in a table of programs, cell, index in its program, and route.
 
@@ -127,7 +127,7 @@ class RolledResult:
     network: Network
     route: NDArray[np.int32]
     cells: Cells
-    tally: Tally
+    tally: DroppedOperations
     most_ops: int
     shared: bool
     run_s: float
