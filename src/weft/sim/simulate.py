@@ -224,7 +224,9 @@ def forecast(
 
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if isinstance(workload, RolledWorkload):
-        raise NotApplicable("the time of a rolled workload is not forecast: it depends on its cells")
+        raise NotApplicable(
+            "the time of a rolled workload is not forecast: it depends on its cells"
+        )
     return forecast_of(chosen, level, fabric, routes, workload, hosts)
 
 
