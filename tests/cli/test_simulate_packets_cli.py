@@ -71,6 +71,27 @@ def test_one_run_prints_the_results_of_python(capsys) -> None:
     assert "Order:" not in out
 
 
+def test_fast_forward_says_what_it_skipped(capsys) -> None:
+    large = "allreduce:size=4MiB,algorithm=ring"
+    arguments = (TREE, "--workload", large, "--level", "packet", "--engine", "dmodk")
+    _, full, _ = run(capsys, *arguments, "--fast-forward", "0")
+    status, out, err = run(capsys, *arguments, "--fast-forward", "0.01")
+    assert (status, err) == (0, "")
+    skipped = [line for line in out.splitlines() if line not in full]
+    assert re.fullmatch(
+        r"Fast-forward: skipped \d\d\.\d% of packet-hops, error bound 0 of the makespan: .*",
+        skipped[-1],
+    )
+    assert skipped[0].startswith("settings: ")
+    assert len(skipped) == 2
+
+
+def test_an_impossible_error_of_fast_forward_says_what_to_give(capsys) -> None:
+    status, out, err = run(capsys, *PACKET, "--fast-forward", "2")
+    assert (status, out) == (2, "")
+    assert "--fast-forward: '2' does not fit: expected a share from 0 to 0.1" in err
+
+
 def test_levels_and_policies_are_compared_in_one_table(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", EXCHANGE, "--level", "static,flow,packet",

@@ -103,6 +103,8 @@ def packet_lines(result: PacketResult) -> list[str]:
     if result.threads > 1 or result.fewer_threads:
         why = f", because {result.fewer_threads}" if result.fewer_threads else ""
         lines.append(f"Threads: {result.threads}{why}.")
+    if result.skipped is not None:
+        lines.append(f"{result.skipped.text(hops)}.")
     if result.reorders:
         early = int(result.overtook.sum())
         reordering_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3

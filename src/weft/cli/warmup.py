@@ -200,6 +200,7 @@ def warm_packets() -> Iterator[Part]:
         for fabric, engine in ((tree, "ecmp"), (dragonfly, "valiant"), (dragonfly, "ugal")):
             if "choose" in chosen.facts:
                 yield partial(_if_it_fits, _packets, fabric, engine, work, policy=chosen.name)
+    yield partial(_packets, tree, "dmodk", work, fast_forward=0.01)
     # Hosts that forward, and several lanes.
     yield partial(_packets, build("torus:5"), "dfsssp", load_workload("alltoall:size=64", 5))
 

@@ -56,6 +56,8 @@ TIMED: tuple[TimedLevel, ...] = get_args(TimedLevel)
 USUAL_HARDWARE, USUAL_ROUTER, USUAL_ADAPTER = Hardware(), Router(), Adapter()
 #: Settings of a host without parameters of its own.
 USUAL_HOST: Mapping[str, float] = {"eager": 16384, "overhead": 0}
+#: Largest error that fast-forward may be allowed.
+MOST_ERROR = 0.1
 #: Largest flit.
 MOST_FLIT_BYTES = 2**20
 #: Level -> its policies.
@@ -67,6 +69,14 @@ POLICIES: Mapping[Level, Registry] = {
 def _interval(value: float) -> float:
     if value < 0.001:
         raise ValueError("expected a positive time, 0.001 ns or more")
+    return value
+
+
+def _error(value: float) -> float:
+    if not 0 <= value <= MOST_ERROR:
+        raise ValueError(
+            f"expected a share from 0 to {MOST_ERROR}, such as 0.01 for 1 %; 0 skips nothing"
+        )
     return value
 
 
@@ -186,6 +196,9 @@ class RunSettings(Settings):
         Simulated time at which a run is stopped.
     threads
         Threads that simulate parts of the fabric side by side. Results are the same for any number.
+    fast_forward
+        Allowed relative error of rates, at most 0.1: traffic whose rates have settled is skipped.
+        What repeats itself exactly is skipped without error. 0 simulates every packet.
 
     Raises
     ------
@@ -276,6 +289,9 @@ class RunSettings(Settings):
             usual="all processors for one large run, 1 for each of several runs",
         ),
     ] = None  # fmt: skip
+    fast_forward: Annotated[
+        Annotated[Number, AfterValidator(_error)] | None, Option(levels=PACKET, usual="0")
+    ] = None
 
     @classmethod
     def at(cls, level: Level, given: dict[str, Any]) -> RunSettings:

@@ -39,6 +39,7 @@ NO_PATH = 6
 NO_TRACE = 7
 PAUSED = 8
 ASKED = 9
+JOINS = 10
 
 #: Largest number of calendar slots, and of credit returns, that one event or grant takes.
 ROOM = 16
@@ -172,6 +173,8 @@ def _advance(net, ranks, most_events):
                 program_events(ranks, now, now)
             # (c) operations that have become ready
             start_ready(ranks, now, now)
+            if net.rules.is_watched and ranks.count.joining:
+                return JOINS
             for index in range(ranks.count.joining):
                 join(net, ranks, np.int64(ranks.joining[index]), now)
             ranks.count.joining = 0
@@ -218,8 +221,9 @@ def run(net, ranks, until, most_events):
     Returns DONE (no events; STUCK, if operations or packets are left, is for the caller to find),
     MORE (after `most_events` instants of a part), TIME_OUT (at `RULES.max_time_ps`), NO_ROOM (more
     slots are needed), NO_PATH (a packet without an output link), NO_TRACE (more room for hops is
-    needed), PAUSED (at `until`) or ASKED (`Ranks.asked` is not empty). If the reason is in one
-    part, the others return MORE.
+    needed), PAUSED (at `until`), ASKED (`Ranks.asked` is not empty) or JOINS (if
+    `RULES.is_watched`, before messages join their queue pairs). If the reason is in one part, the
+    others return MORE.
     """
     count, several = net.count, net.rules.parts > 1
     last = min(until, net.rules.max_time_ps)

@@ -243,6 +243,7 @@ RULES = record_type(
     parts="i8",  # number of parts of the fabric, each simulated by a thread
     lookahead_ps="i8",  # shortest time in which a part can change what happens in another
     box_size="i8",  # letters that fit into a part's box, 1 if there is one part
+    is_watched="i8",  # 1: the loop returns before messages join
 )
 
 #: State and counters of a part.

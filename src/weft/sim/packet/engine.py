@@ -76,14 +76,19 @@ def run_packets(
     check_workload(workload, connections, hardware, slowest, options)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
-    cut = cut_for(
-        fabric, network, connections, workload, hosts, options,
-        "" if keyed is None or not keyed.rules.scheduled else f"policy {policy} has one scheduler",
-    )  # fmt: skip
+    one = "" if keyed is None or not keyed.rules.scheduled else f"policy {policy} has one scheduler"
+    if options["fast_forward"]:
+        from weft.sim.packet.fast_forward import FastForward, check_fast_forward
+
+        check_fast_forward(workload, connections, bound, keyed is not None, options)
+        one = "fast_forward sets back time"
+    cut = cut_for(fabric, network, connections, workload, hosts, options, one)
     state = PacketRunState.of(
         workload, network, connections, hardware, bound, options, routes.num_vls, traced, cut,
         keyed,
     )  # fmt: skip
+    if options["fast_forward"]:
+        state.fast_forward = FastForward(state.net, state.ranks)
     with state.team:
         why, partial = _run(
             state, workload, progress, _wire_bytes(fabric, workload, hosts, hardware)
@@ -91,6 +96,8 @@ def run_packets(
         if partial:
             state.align()
     took = time.perf_counter() - began
+    if state.fast_forward is not None:
+        state.fast_forward.stop(state.net)
     if why in (kernel.STUCK, kernel.NO_PATH):
         raise InputError(explain(why, fabric, routes, workload, state))
     if why == kernel.TIME_OUT and max_time_ns is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,9 @@ from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
+
+if TYPE_CHECKING:
+    from weft.sim.packet.fast_forward import Skipped
 
 
 def alone_ps(
@@ -188,6 +191,8 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
         Of several threads: ``windows`` in which the parts of the fabric were simulated side by
         side; ``letters``, the packets and credits between parts; and ``longest_hops``, the sum over
         windows of the packet-hops of the part that had most.
+    skipped
+        What was skipped; None without `fast_forward`.
     """
 
     fabric: Fabric
@@ -228,6 +233,7 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     threads: int
     fewer_threads: str
     windows: Mapping[str, int]
+    skipped: Skipped | None
 
     @property
     def reorders(self) -> bool:

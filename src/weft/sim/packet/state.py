@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from weft.sim.packet.partition import Partition, no_mail, split
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
+
+if TYPE_CHECKING:
+    from weft.sim.packet.fast_forward import FastForward
 
 #: Largest size of all snapshots in memory, bytes.
 _SNAPSHOT_BYTES = 2**32
@@ -57,6 +60,7 @@ class PacketRunState:
     cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
+    fast_forward: FastForward | None = None
     kept: Any = None
     arguments: list[list[Any]] = field(default_factory=list)
 
@@ -200,7 +204,10 @@ class PacketRunState:
         known = self.arguments or [[None, None] for _ in self.nets]
         states = zip(self.nets, self.programs, strict=True)
         self.arguments = [[*map(renewed, old, new)] for old, new in zip(known, states, strict=True)]
-        reasons = self.team.run(kernel.run, [(*own, until, instants) for own in self.arguments])
+        if self.fast_forward is not None:
+            reasons = [self.fast_forward.advance(self.arguments[0], until, instants)]
+        else:
+            reasons = self.team.run(kernel.run, [(*own, until, instants) for own in self.arguments])
         for part, why in enumerate(reasons):
             if why == kernel.NO_ROOM:
                 self._grow(part)
@@ -371,6 +378,7 @@ class PacketRunState:
             "hop": self._hops(),
             "windows": self._windows(),
             "num_hops": int(count["hops"]), "num_events": int(count["events"]),
+            "skipped": None if self.fast_forward is None else self.fast_forward.skipped(),
         }  # fmt: skip
 
     def _windows(self) -> dict[str, int]:

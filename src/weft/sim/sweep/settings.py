@@ -42,7 +42,7 @@ MOST_LOADS = 1000
 #: rank, and the sweep itself limits the time of runs and uses the processors.
 OWN = (
     "eager_bytes", "handshake", "rendezvous", "local_gbps", "local_latency_ns", "max_time_ns",
-    "scheduler", "snapshot_ns", "trace", "threads",
+    "scheduler", "snapshot_ns", "trace", "threads", "fast_forward",
 )  # fmt: skip
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.

@@ -63,6 +63,7 @@ def row(result: PacketResult) -> dict[str, Any]:
         "packets": result.conservation["injected_packets"],
         "in_flight_packets": result.conservation["in_flight_packets"],
         "packet_hops": result.num_hops,
+        "skipped_hops": None if result.skipped is None else result.skipped.hops,
         "mean_wait_ns": (
             float(result.wait_ps.sum() / result.num_hops / 1000) if result.num_hops else None
         ),

@@ -127,6 +127,9 @@ RUN_COLUMNS: Mapping[str, Column] = {
         pl.Int64, "", "Number of packets not delivered at the end (packet level; 0 if complete)"
     ),
     "packet_hops": Column(pl.Int64, "", "Total number of hops of all packets (packet level)"),
+    "skipped_hops": Column(
+        pl.Int64, "", "Number of these hops that were skipped (packet level with fast_forward)"
+    ),
     "flit_hops": Column(pl.Int64, "", "Total number of hops of all flits (flit level)"),
     "mean_wait_ns": Column(
         pl.Float64,

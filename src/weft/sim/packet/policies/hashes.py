@@ -28,13 +28,13 @@ def deterministic() -> Policy:
     return Policy()
 
 
-@policy("ecmp", choose=by_hash)
+@policy("ecmp", choose=by_hash, fixed=True)
 def ecmp() -> Policy:
     """Each node sends all packets of a queue pair to one candidate, chosen by a hash."""
     return Policy()
 
 
-@policy("e-ecmp", choose=by_hash)
+@policy("e-ecmp", choose=by_hash, fixed=True)
 def e_ecmp(*, qps: int = 4) -> Policy:
     """ECMP with several queue pairs for each pair of ranks, which messages use round robin.
 

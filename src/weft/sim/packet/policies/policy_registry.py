@@ -19,8 +19,9 @@ from weft.kernels.parts import StateParts, address_of, parts
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.keys.run import KeyRules
 
-#: Kernels of a policy, and whether `choose` is called for a single candidate.
-FACTS = ("choose", "single", "arrives", "sent")
+#: Kernels of a policy, whether `choose` is called for a single candidate, and whether it always
+#: makes the same choice for a connection.
+FACTS = ("choose", "single", "arrives", "sent", "fixed")
 #: Function that makes a policy's state for a fabric and routes.
 Keep = Callable[[Fabric, CandidateRoutes], Any]
 
@@ -92,6 +93,9 @@ class PolicyRegistry(Registry):
     sent
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
+    fixed
+        Whether `choose` depends only on ``flow``, ``row`` and the candidates, so that a connection
+        has one path; only such runs can be fast-forwarded.
     """
 
     def __call__(
