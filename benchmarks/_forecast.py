@@ -82,7 +82,8 @@ def measure(case: Case, most_hops: float = MOST_HOPS) -> dict[str, Any] | None:
     level, spec, engine, workload, ranks, placement = case
     fabric, routes = _routed(spec, engine)
     work_of_ranks = load_workload(workload, min(ranks or fabric.num_hosts, fabric.num_hosts))
-    settings = RunSettings.at(level, {})
+    one: dict[str, Any] = {"threads": 1} if level == "packet" else {}
+    settings = RunSettings.at(level, one)
     hosts = host_of_rank(fabric, work_of_ranks.num_ranks, placement)
     gc.collect()
     before = _resident()
@@ -92,7 +93,7 @@ def measure(case: Case, most_hops: float = MOST_HOPS) -> dict[str, Any] | None:
 
     def run() -> float:
         began = time.process_time()
-        weft.simulate(fabric, routes, work_of_ranks, placement, level=level)
+        weft.simulate(fabric, routes, work_of_ranks, placement, level=level, **one)
         return time.process_time() - began
 
     cpu_s, wall_s, peak = measured(run)
@@ -156,7 +157,7 @@ def fit(level: Level, rows: Sequence[Mapping[str, Any]]) -> tuple[float, dict[st
          for start in starts),
         key=lambda each: each.cost,
     )  # fmt: skip
-    each = [float(f"{value:.3g}") for value in found.x * scale]
+    each = [float(f"{value:.3g}") if value > 1e-3 else 0.0 for value in found.x * scale]
     spread = float(np.exp(np.quantile(np.abs(deviation(found.x)), 0.9)))
     table = dict(zip(names, zip(each[::2], each[1::2], strict=True), strict=True))
     return round(max(spread, 1.2), 2), table

@@ -46,9 +46,9 @@ LEVELS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "static, all-to-all": ("static", "alltoall-pairwise:size=4KiB", {}),
     "flow, all-to-all": ("flow", "alltoall-pairwise:size=64KiB", {}),
     "flow, ring all-reduce": ("flow", "allreduce-ring:size=64MiB", {}),
-    "packet, all-to-all": ("packet", "alltoall-pairwise:size=4KiB", {}),
+    "packet, all-to-all": ("packet", "alltoall-pairwise:size=4KiB", {"threads": 1}),
     "packet, all-to-all, 2 threads": ("packet", "alltoall-pairwise:size=4KiB", {"threads": 2}),
-    "packet, ring all-reduce": ("packet", "allreduce-ring:size=16MiB", {}),
+    "packet, ring all-reduce": ("packet", "allreduce-ring:size=16MiB", {"threads": 1}),
     "packet, ring, fast-forward": ("packet", "allreduce-ring:size=16MiB", {"fast_forward": 0.01}),
     "flit, permutation of 64 KiB": ("flit", "pattern:pattern=permutation,size=64KiB", {}),
 }

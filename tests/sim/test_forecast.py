@@ -10,7 +10,7 @@ import pytest
 from tests.simulate_runs import run
 
 import weft
-from weft.core.errors import OutOfMemory
+from weft.core.errors import NotApplicable, OutOfMemory
 from weft.sim import forecast as forecasts
 from weft.sim.flit import workloads as flit_level
 from weft.sim.flow.engine import FlowState
@@ -18,7 +18,7 @@ from weft.sim.forecast import counted as counted_of
 from weft.sim.forecast import memory_of
 from weft.sim.options import RunSettings
 from weft.sim.packet.state import PacketRunState
-from weft.workload import load_workload
+from weft.workload import load_workload, program_order
 from weft.workload.placement import host_of_rank
 
 TREE = "xgft:2;8,8;1,4"
@@ -246,3 +246,12 @@ def test_long_runs_are_announced(capsys, monkeypatch) -> None:
     lines = err.splitlines()
     assert [line[:17] for line in lines] == ["weft: run 1 of 2 ", "weft: run 2 of 2 "]
     assert all(" is expected to take less than 1 s" in line for line in lines)
+
+
+def test_a_workload_that_memory_cannot_hold_is_refused_while_it_is_written(monkeypatch) -> None:
+    monkeypatch.setattr("weft.core.arguments.available_bytes", lambda: 2**30)
+    monkeypatch.setattr(program_order, "_UNCHECKED", 1000)
+    monkeypatch.setattr(program_order, "_MORE_BYTES", 2**20)
+    load_workload("alltoall-pairwise:size=64B", 16)  # 480 operations
+    with pytest.raises(NotApplicable, match=r"operations or more would take .* use fewer ranks"):
+        load_workload("alltoall-pairwise:size=64B", 64)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import available_bytes, bytes_text, free_addresses
 from weft.core.counts import count_text
+from weft.core.pool import cores
 from weft.fabrics import Fabric
 from weft.kernels.memory_latency import chase
 from weft.kernels.program.dag import depths
@@ -66,7 +67,8 @@ def forecast_of(
     seconds = seconds_of(level, counts, known["machine"]["wait_ns"])
     if 2 * seconds > TOLD_S:
         seconds = seconds_of(level, counts, wait_ns(data_of(level, counts)))
-    spread = known[level]["spread"]
+    spread, most = known[level]["spread"], seconds * known[level]["spread"]
+    threads = (chosen.threads or cores()) if level == "packet" else 1  # at best share the time
     addresses = free_addresses()
     free = available_bytes() if needed > _SMALL_BYTES else None
     shortage = ""
@@ -74,7 +76,7 @@ def forecast_of(
         shortage = _shortage(chosen, level, fabric, routes, counts, 1, addresses)
     elif free is not None and needed > free:
         shortage = _shortage(chosen, level, fabric, routes, counts, 0, free)
-    return Forecast(level, counts, needed, seconds / spread, seconds * spread, shortage)
+    return Forecast(level, counts, needed, seconds / spread / threads, most, shortage)
 
 
 @cache
@@ -177,7 +179,8 @@ def counted(
     depth = depths(workload.dep_offset, workload.dep)[queues.ops[sent]]
     under_way = np.bincount(depth)
     steps = np.flatnonzero(under_way)
-    steps = steps[np.linspace(0, len(steps) - 1, min(len(steps), _STEPS)).astype(np.int64)]
+    most = max(min(len(steps), _STEPS, _MOST_MESSAGES // max(under_way.max(initial=0), 1)), 1)
+    steps = steps[np.linspace(0, len(steps) - 1, most).astype(np.int64)]
     used, shared, apart, looked = 0.0, 0.0, 0.0, 0
     for step in steps.tolist():
         mine = np.flatnonzero(depth == step)
@@ -189,7 +192,7 @@ def counted(
             busiest = np.maximum.reduceat(load[link], np.cumsum(length) - length)
             used += float((load > 0).sum()) * under_way[step] / number
             shared += float(busiest.sum())
-            apart += number * (len(np.unique(np.stack([busiest, length]), axis=1)[0]) > 1)
+            apart += number * (busiest.min() < busiest.max())
             looked += number
     total, sharing, uneven = float(units.sum()), shared / max(looked, 1), apart / max(looked, 1)
     chooses = isinstance(routes, str) or not routes.settled

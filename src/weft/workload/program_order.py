@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from weft.core.arguments import need_memory
 from weft.core.errors import InputError
 from weft.core.units import MAX_BYTES
 from weft.workload.workload import Kind
@@ -89,6 +90,9 @@ class _Column:
         return self._values[: self._count]
 
 
+#: Memory of an operation at the end of the construction, beyond what it takes before; and number
+#: of operations from which this is compared with the available memory, at each doubling.
+_MORE_BYTES, _UNCHECKED = 64, 2**22
 #: Largest number of operations of a workload; operation numbers have 32 bits.
 MAX_OPS = 2**31 - 2
 #: No operation, or no peer.
@@ -133,7 +137,7 @@ class ProgramOrder:
         self.notes: list[str] = []
         self._ops = Rows(_COLUMNS)
         self._edges = Rows((("op", np.int32), ("on", np.int32), ("start", np.bool_)))
-        self._count = 0
+        self._count, self._checked = 0, _UNCHECKED
         self._comms = ["world"]
         self._phases = {"": 0}
         self._phase = 0
@@ -510,6 +514,13 @@ class ProgramOrder:
         self._count += count
         if self._count > self.max_ops:
             raise InputError(f"{self.name}: more than {self.max_ops:,} operations")
+        if self._count >= self._checked:
+            self._checked = 2 * self._count
+            need_memory(
+                _MORE_BYTES * self._count,
+                f"{self.name or 'a workload'} of {self._count:,} operations or more",
+                "use fewer ranks or shorter programs",
+            )
 
     def _wait_pair(self, ranks: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
         """Let each rank's next operation wait only for the two `handles` of the rank.
