@@ -210,7 +210,11 @@ def figure(points: list[Point], title: str) -> Any:
     """Draw time and memory by size, both logarithmic."""
     names = list(dict.fromkeys(each["name"] for each in points))
     drawn, panels = with_panels(
-        title, "XGFT(3; k,k,k; 1,k,k)", ["time, s", "peak memory, GB"], (9.5, 4.8), 0.2
+        title,
+        f"XGFT(3; k,k,k; 1,k,k); red: {LIMIT_GB} GB",
+        ["time, s", "peak memory, GB"],
+        (9.5, 4.8),
+        0.2,
     )
     for number, name in enumerate(names):
         its = [each for each in points if each["name"] == name]

@@ -47,7 +47,7 @@ _SMALL_BYTES = 2**28
 _STEPS, _MOST_MESSAGES = 8, 2**14
 #: Most other messages whose rate a message changes when it begins or ends, on average; by
 #: measurement, more have no effect, since rates of most are limited elsewhere.
-_MOST_CHANGES = 8
+_MOST_CHANGES = 32
 #: Loads of a measurement of the wait for memory, how often it is repeated (the shortest counts),
 #: and the least and the largest size of its data.
 _LOADS, _TIMES, _LEAST_DATA, _MOST_DATA = 20_000, 5, 2**14, 2**27
@@ -192,7 +192,8 @@ def counted(
             busiest = np.maximum.reduceat(load[link], np.cumsum(length) - length)
             used += float((load > 0).sum()) * under_way[step] / number
             shared += float(busiest.sum())
-            apart += number * (busiest.min() < busiest.max())
+            alike = np.unique(np.stack([busiest, length]), axis=1).shape[1] == 1
+            apart += number * (not alike)
             looked += number
     total, sharing, uneven = float(units.sum()), shared / max(looked, 1), apart / max(looked, 1)
     chooses = isinstance(routes, str) or not routes.settled
