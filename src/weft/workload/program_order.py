@@ -514,7 +514,7 @@ class ProgramOrder:
         self._count += count
         if self._count > self.max_ops:
             raise InputError(f"{self.name}: more than {self.max_ops:,} operations")
-        if self._count >= self._checked:
+        if self._count >= self._checked and self.max_ops == MAX_OPS:  # not of rolled workloads
             self._checked = 2 * self._count
             need_memory(
                 _MORE_BYTES * self._count,
