@@ -201,6 +201,16 @@ def test_a_run_that_fails_has_its_reason_and_does_not_stop_the_others(capsys):
     assert rows[1]["makespan_ns"] is None
 
 
+def test_a_run_that_takes_too_long_has_the_figures_without_routes(capsys):
+    words = ["topologies", *FEW, "--family", "torus", "--run-seconds", "0.001"]
+    assert main(words) == 1
+    assert "torus: took longer than 0.001 s" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (row["status"], row["engine"], row["makespan_ns"]) == ("out of time", None, None)
+    assert (row["hosts"], row["diameter"] > 2, row["cable_m"] > 0) == (12, True, True)
+
+
 @pytest.mark.usefixtures("here")
 def test_the_status_is_one_if_no_run_has_a_result(capsys):
     assert main(["topologies", *FEW, "--family", "torus", "--engine", "dmodk"]) == 1

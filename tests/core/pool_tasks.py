@@ -110,3 +110,8 @@ def nothing() -> None:
 def take(size: int) -> int:
     """Take memory."""
     return len(b"x" * size)
+
+
+def linger_and_tell(shared: object, task: int, watch: Watch) -> int:
+    time.sleep(0.02)
+    return os.getpid()

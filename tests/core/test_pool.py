@@ -23,6 +23,7 @@ from tests.core.pool_tasks import (
     fork_and_die,
     join,
     linger,
+    linger_and_tell,
     log_and_wait,
     strike,
 )
@@ -53,6 +54,15 @@ def test_results_are_in_the_order_of_the_tasks(processes: int) -> None:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_no_tasks_give_a_complete_empty_result(processes: int) -> None:
     assert run_all(add, 10, [], processes) == ([], True)
+
+
+def test_tasks_of_a_kind_are_done_by_one_process() -> None:
+    with Workers(linger_and_tell, None, 2, kind=lambda number: number // 4) as workers:
+        by = {ended.number: ended.value for ended in workers.run(enumerate(range(80)))}
+    processes = [{by[4 * kind + each] for each in range(4)} for kind in range(20)]
+    assert len(set.union(*processes)) == 2
+    # Only the last tasks are shared, by the process that has nothing else to do.
+    assert sum(len(each) > 1 for each in processes) <= 1
 
 
 def test_every_process_has_one_copy_of_shared_data() -> None:

@@ -4,14 +4,17 @@ import polars as pl
 import pytest
 
 from weft.advice.machine_room import Prices
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, TooLarge
 from weft.fabrics.topology.sizing import machines_for
 from weft.study.machines import (
     HIGHER,
     LOWER,
     MACHINE_COLUMNS,
     MachineRun,
+    _of_routes,
     describe_machine,
+    fabric_figures,
+    routed,
 )
 
 TREE = "xgft:2;4,4;1,2,rate=4xNDR"
@@ -103,6 +106,37 @@ def test_saturation_is_that_of_the_search_or_full_load(
     monkeypatch.setattr("weft.study.machines.saturation_load", search)
     run = MachineRun(TREE, saturation="packet", routing=routing, seed=3)
     assert describe_machine(run)["saturation"] == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "what", "left"),
+    [
+        ("cost", "lengths and costs of cables", {"cable_m", "copper_cables", "optical_cables"}),
+        ("diameter", "hops", {"diameter", "mean_hops"}),
+        ("bisection_upper_bound", "bisection", {"bisection"}),
+        ("route", "routes, and figures that need them",
+         {"routing", "engine", "lanes", "uniform", "ebb", "contention_free_ns", "makespan_ns",
+          "throughput_gbps"}),
+        ("simulate", "times", {"contention_free_ns", "makespan_ns", "throughput_gbps"}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_computed_is_named_and_the_rest_is_there(step, what, left, monkeypatch):
+    def refuse(*_, **options):
+        raise TooLarge(f"{step} would take 1 TiB")
+
+    run = MachineRun("torus:4x4", workload="allreduce:size=64KiB")
+    whole = describe_machine(run)
+    for cached in (routed, fabric_figures, _of_routes):
+        cached.cache_clear()
+    monkeypatch.setattr(f"weft.study.machines.{step}", refuse)
+    found = describe_machine(run)
+    for cached in (routed, fabric_figures, _of_routes):
+        cached.cache_clear()
+    given, reason = found.pop("not_computed").split(": ")
+    assert given == what
+    assert f"{step} would take 1 TiB" in reason
+    assert whole.pop("not_computed") is None
+    assert {name for name in whole if whole[name] != found[name]} == left
 
 
 def test_a_run_does_not_depend_on_the_runs_before_it():

@@ -45,6 +45,7 @@ from weft.study.experiment.toml_file import toml_text
 from weft.study.machines import (
     MACHINE_COLUMNS,
     ROUTINGS,
+    fabric_figures,
     routes_text,
     uneven,
 )
@@ -67,6 +68,11 @@ TopologyOptions: Any = options_of(
 DEFAULT = TopologyOptions()
 #: Exit status when no run has a result.
 NO_RESULT = 1
+#: Statuses of runs that have a result, or the figures that need no routes.
+CUT = ("out of time", "out of memory")
+KNOWN = ("complete", "partial")
+#: Wall time of a run at the flow level after which it is given up, unless another is asked for.
+RUN_SECONDS = 600.0
 
 #: Columns that are left out, in this order, if the terminal is too narrow.
 DISPENSABLE = ("ports", "optical", "hops", "diameter")
@@ -77,7 +83,11 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "spec": Column(pl.String, "", "Spec of the fabric"),
     "places": Column(pl.Int64, "", "Number of hosts for which the machine has ports"),
     "workload": Column(pl.String, "", "Workload (null: the search for saturation)"),
-    "status": Column(pl.String, "", "complete, failed, does not fit or not run"),
+    "status": Column(
+        pl.String,
+        "",
+        "complete, partial, out of time, out of memory, failed, does not fit or not run",
+    ),
     "reason": Column(pl.String, "", "Why there is no result (null: there is one)"),
     **MACHINE_COLUMNS,
 }
@@ -97,6 +107,13 @@ def topologies_command(
     processes: Annotated[
         Whole | None, RUNS(help="Number of worker processes. Default: one per core.")
     ] = None,
+    run_seconds: Annotated[
+        float | None,
+        RUNS(
+            help="Time after which a run is ended, which then has no routes and times. "
+            f"Default: {RUN_SECONDS:g} at the flow level, else none."
+        ),
+    ] = None,
     output: Annotated[
         File | None,
         OUTPUT(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
@@ -114,7 +131,8 @@ def topologies_command(
 
     The smallest machine of each family that switches of this many ports can build is chosen. Hosts
     beyond those asked for are not attached. The comparison is a study, as `weft study` runs them.
-    The exit status is 1 if no run has a result.
+    What takes too much time or memory, or cannot be built, is named; the rest is printed. The exit
+    status is 1 if no run has a result.
 
     Example: `weft topologies --hosts 64 --family fat-tree,dragonfly`
     """
@@ -139,13 +157,16 @@ def topologies_command(
     currency = "" if keys.prices is None else Prices.read(keys.prices).currency
     kind = f"engine {engine}" if engine is not None else f"{routing or ROUTINGS[0]} routing"
     headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
+    if run_seconds is None and {level, keys.saturation or level} == {"flow"}:
+        run_seconds = RUN_SECONDS
     if missing:
         what = "cable" if missing == 1 else "cables"
         of = f"{missing} of the cables" if isinstance(missing, str) else f"{missing} {what}"
         headline += f"; {of} between switches missing at random, seed {fault_seed}"
     data = keys.model_copy(update={"radix": ports}).model_dump(exclude_none=True)
     data |= {"faults": data.pop("faults") if missing else None, "prices": data.pop("prices", None)}
-    data = {"command": "topologies", **data, "study": {"title": headline}}
+    limits = {} if run_seconds is None else {"run_seconds": run_seconds}
+    data = {"command": "topologies", **data, "study": {"title": headline, **limits}}
     text = "".join(f"{key} = {toml_text(data[key])}\n" for key in data if data[key] is not None)
     # Other options are another study in the same store.
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -153,6 +174,10 @@ def topologies_command(
     with _folder(store) as folder:
         planned, whole = _perform(study, folder, processes or cores())
         rows = list(_rows(planned, folder, machines))
+        prices = None if keys.prices is None else Prices.read(keys.prices)
+        for row in rows:
+            if row["status"] in CUT:
+                row.update(fabric_figures(row["spec"], missing, fault_seed, prices, keys.seed)[0])
         if report is not None:
             write_study_page(study_data(folder, study.name), report)
     table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
@@ -168,10 +193,10 @@ def topologies_command(
         print(f"page: {report}")
     if not whole:
         word, status = ended_by()
-        left = int((table["status"] != "complete").sum())
+        left = int((~table["status"].is_in(KNOWN)).sum())
         print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
         return status
-    return 0 if "complete" in table["status"] else NO_RESULT
+    return 0 if table["status"].is_in(KNOWN).any() else NO_RESULT
 
 
 def _check(hosts: int, workloads: Sequence[str], placed: str, engine: str | None) -> None:
@@ -242,7 +267,7 @@ def show(rows: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None
 
     `rows`: rows of `RUN_COLUMNS`. `currency`: currency of the prices, empty without prices.
     """
-    done = [row for row in rows if row["status"] == "complete"]
+    done = [row for row in rows if row["status"] in KNOWN + CUT]
     for line in answers(done, currency):
         out.print(escape(line), soft_wrap=True)
     if done:
@@ -256,7 +281,7 @@ def show(rows: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None
 
 
 def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the reasons of failures and their machines."""
+    """Return the reasons of failures, and of figures that are missing, and their machines."""
     failures: dict[str, dict[str, None]] = {}
     for row in rows:
         if row["status"] not in ("complete", "not run"):
@@ -267,7 +292,7 @@ def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
     """Yield a line for each question: which machine is cheapest, fastest, and fastest for its cost.
 
-    `done`: complete rows of `RUN_COLUMNS`. `currency`: currency of the prices, empty without
+    `done`: rows of `RUN_COLUMNS` with figures. `currency`: currency of the prices, empty without
     prices.
     """
     workloads = list(dict.fromkeys(row["workload"] for row in done if row["workload"]))
@@ -323,7 +348,7 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     rows = []
     for name in dict.fromkeys(row["machine"] for row in done):
         here = [row for row in done if row["machine"] == name]
-        row = here[0]
+        row = max(here, key=lambda each: each["engine"] is not None)
         times = {
             each["workload"]: (each["makespan_ns"], each["contention_free_ns"]) for each in here
         }

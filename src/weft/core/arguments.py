@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, TooLarge
 
 _INT64 = np.iinfo(np.int64)
 #: Largest count or index that fits into 32 bits.
@@ -229,7 +229,7 @@ def need_memory(needed: int, what: str, instead: str) -> None:
     """
     free = available_bytes() if needed > 2**28 else None
     if free is not None and needed > free:
-        raise NotApplicable(
+        raise TooLarge(
             f"{what} would take {bytes_text(needed)} of memory, and {bytes_text(free)} are free; "
             f"{instead}"
         )

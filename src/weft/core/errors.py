@@ -81,6 +81,10 @@ class OutOfMemory(WeftError, MemoryError):
     """A computation that needs more memory than there is; it has not begun."""
 
 
+class TooLarge(NotApplicable):
+    """Refusal of a computation that needs more memory than is free."""
+
+
 class UnroutedWarning(UserWarning):
     """Warning that some flows have no path and so load no link."""
 

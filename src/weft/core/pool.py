@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -12,7 +13,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -171,6 +172,8 @@ class _Worker:
     over: Literal["", "time", "memory"] = ""
     task_over: int = -1
     leaving: bool = False
+    #: Kind of the task that it was sent last.
+    kind: object = None
 
 
 class Workers:
@@ -180,7 +183,8 @@ class Workers:
 
     `run`: function of a module; see `RunTask`. `shared`: data of all tasks; each process receives
     it once. `limit_s`, `limit_bytes`: time and resident memory after which a task is ended with its
-    process; None for no limit.
+    process; None for no limit. `kind`: function of a task's data whose value tasks share that one
+    process should run one after the other, because it keeps what they have in common.
     """
 
     def __init__(
@@ -191,12 +195,14 @@ class Workers:
         *,
         limit_s: float | None = None,
         limit_bytes: int | None = None,
+        kind: Callable[[Any], object] = lambda data: None,
     ) -> None:
         # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
         self._context = multiprocessing.get_context("spawn")
         self._packed = pickle.dumps((run, shared), pickle.HIGHEST_PROTOCOL)
         self._processes = processes
         self._limit_s, self._limit_bytes = limit_s, limit_bytes
+        self._kind = kind
         self._workers: list[_Worker] = []
         # Workers stop when the other end closes: on request, or because this process has ended.
         self._stop_reader, self._stop_writer = self._context.Pipe(duplex=False)
@@ -218,10 +224,11 @@ class Workers:
     ) -> Iterator[Ended]:
         """Run tasks, and yield the end of each as soon as it is known.
 
-        `tasks`: number and data of each task; read only as workers become free. `tick`: function to
-        call several times a second.
+        `tasks`: number and data of each task; read only as workers become free, and a few ahead.
+        `tick`: function to call several times a second.
         """
         waiting: deque[int] = deque()
+        kinds: dict[int, object] = {}
         data: dict[int, bytes] = {}
         with _later():
             missing = self._processes - len(self._workers)
@@ -231,17 +238,22 @@ class Workers:
             for worker in sorted(self._workers, key=lambda each: len(each.tasks)):
                 while len(worker.tasks) < _AHEAD and not self._finishing:
                     # The last tasks are shared evenly: none waits behind another.
-                    if not waiting:
-                        if (following := next(tasks, None)) is None:
-                            break
+                    missing = _AHEAD * self._processes - len(waiting)
+                    for following in itertools.islice(tasks, max(missing, 0)):
                         data[following[0]] = pickle.dumps(following, pickle.HIGHEST_PROTOCOL)
+                        kinds[following[0]] = self._kind(following[1])
                         waiting.append(following[0])
+                    if not waiting:
+                        break
+                    number = self._best(worker, waiting, kinds)
                     if worker.tasks and (
                         any(not each.tasks for each in self._workers)
-                        or len(data[waiting[0]]) > _WITHOUT_WAITING
+                        or len(data[number]) > _WITHOUT_WAITING
                     ):
                         break
-                    self._send(worker, waiting.popleft(), data)
+                    waiting.remove(number)
+                    worker.kind = kinds[number]
+                    self._send(worker, number, data)
             if self._finishing:
                 for number in waiting:
                     del data[number]
@@ -254,6 +266,14 @@ class Workers:
                 if not ended.skipped:
                     yield ended
             tick()
+
+    def _best(self, worker: _Worker, waiting: deque[int], kinds: Mapping[int, object]) -> int:
+        """Return the first task of the worker's last kind, else of no worker's kind, else any."""
+        taken = {each.kind for each in self._workers}
+        return min(
+            waiting,
+            key=lambda number: (kinds[number] != worker.kind) * (1 + (kinds[number] in taken)),
+        )
 
     def finish(self) -> None:
         """Begin no further task: `run` ends with the active ones."""

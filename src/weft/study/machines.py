@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
-from weft.advice.machine_room import Prices, cost
+from weft.advice.machine_room import CostPlan, Prices, cost
 from weft.core.arguments import bytes_text
 from weft.core.columns import Column
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, TooLarge
 from weft.fabrics import Fabric
 from weft.fabrics.arrays import LinkKind
 from weft.fabrics.faults import Faults
@@ -52,6 +52,9 @@ RESOLUTION = 0.05
 
 #: Columns of a run, by name.
 MACHINE_COLUMNS: Mapping[str, Column] = {
+    "not_computed": Column(
+        pl.String, "", "Figures that this machine cannot have, and why (null: it has all)"
+    ),
     "routing": Column(
         pl.String, "", "Class of routing: static, one path per pair, or adaptive, a choice of paths"
     ),
@@ -142,16 +145,31 @@ class MachineRun:
 def describe_machine(run: MachineRun) -> dict[str, Any]:
     """Measure one machine under one workload.
 
-    Returns values of `MACHINE_COLUMNS`; None for what was not asked for. They depend on `run` only.
+    Returns values of `MACHINE_COLUMNS`; None for what was not asked for, and for what
+    ``not_computed`` names: the rest does not depend on it. They depend on `run` and, where memory
+    does not suffice, on the memory that is free.
     """
     names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)
     given = run.spec, names, run.random_cables, run.fault_seed
-    fabric, routes, checked = routed(*given)
-    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(*given, run.prices, run.seed)
-    measured |= {
-        "routing": "static" if routes.settled else "adaptive", "engine": routes.engine,
-        "lanes": checked.lanes,
-    }  # fmt: skip
+    without: dict[str, str] = {}
+    measured = dict.fromkeys(MACHINE_COLUMNS)
+    try:
+        measured |= _of_routes(*given, run.seed)
+        measured |= _of_run(run, *routed(*given)[:2])
+    except (TooLarge, MemoryError) as error:
+        what = "times" if measured["engine"] else "routes, and figures that need them"
+        without[what] = str(error) or "not enough memory"
+    found, lacking = fabric_figures(
+        run.spec, run.random_cables, run.fault_seed, run.prices, run.seed
+    )
+    without = {**lacking, **without}
+    reasons = "; ".join(f"{what}: {reason}" for what, reason in without.items())
+    return measured | found | {"not_computed": reasons or None}
+
+
+def _of_run(run: MachineRun, fabric: Fabric, routes: Routes) -> dict[str, Any]:
+    """Return the columns of a workload, and of the search for saturation."""
+    measured: dict[str, Any] = {}
     minimal = not routes.settled and not routes.num_intermediates
     if run.workload is not None:
         workload = load_workload(run.workload, fabric.num_hosts)
@@ -179,6 +197,8 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
 
 def routes_text(row: Mapping[str, Any]) -> str:
     """Return class, engine and lanes of a row of `MACHINE_COLUMNS`: ``adaptive: ugal, 2 lanes``."""
+    if row["engine"] is None:
+        return "-"
     lanes = "" if row["lanes"] == 1 else f", {row['lanes']} lanes"
     return f"{row['routing']}: {row['engine']}{lanes}"
 
@@ -234,45 +254,74 @@ def routed(
     """
     fabric = Faults(random_cables=random_cables, seed=fault_seed).of(build(spec))
     reasons = []
+    refusal = NotApplicable
     for name in names:
         try:
             routes = route(fabric, name)
         except NotApplicable as error:
+            refusal = TooLarge if isinstance(error, TooLarge) else refusal
             reasons.append(str(error))
             continue
         checked = validate(fabric, routes)
         if checked.ok:
             return fabric, routes, checked
         reasons.append(f"{name}: its routes are not valid: {checked.findings()[0]}")
-    raise NotApplicable("; ".join(reasons))
+    raise refusal("; ".join(reasons))
 
 
 @lru_cache(maxsize=1)
-def _static(
-    spec: str,
-    names: tuple[str, ...],
-    random_cables: int | str,
-    fault_seed: int,
-    prices: Prices | None,
-    seed: int,
+def _of_routes(
+    spec: str, names: tuple[str, ...], random_cables: int | str, fault_seed: int, seed: int
 ) -> dict[str, Any]:
-    """Return the columns that need no workload."""
-    fabric, routes, _ = routed(spec, names, random_cables, fault_seed)
-    whole = build(spec) if random_cables else fabric
-    plan = cost(whole, prices=prices)
-    between = int((whole.link_kind[0::2] == LinkKind.SWITCH_SWITCH).sum())
-    share = f" ({random_cables})" if isinstance(random_cables, str) else ""
-    missing = f"{whole.num_cables - fabric.num_cables:,} of {between:,} cables{share}"
-    kinds = dict(plan.cables.group_by("kind").len().iter_rows())
-    half = fabric.num_hosts // 2
+    """Return the columns of the routes, which need no workload."""
+    fabric, routes, checked = routed(spec, names, random_cables, fault_seed)
     load = analyse_all_to_all(fabric, routes).links["load"].max()
     assert isinstance(load, float)
     return {
+        "routing": "static" if routes.settled else "adaptive",
+        "engine": routes.engine,
+        "lanes": checked.lanes,
+        "uniform": min(1.0, (fabric.num_hosts - 1) / load),
+        "ebb": bisection(fabric, routes, samples=SAMPLES, seed=seed).mean,
+    }
+
+
+@lru_cache(maxsize=1)
+def fabric_figures(
+    spec: str, random_cables: int | str, fault_seed: int, prices: Prices | None, seed: int
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the columns that need no routes; and what cannot be computed, with the reason."""
+    whole = build(spec)
+    fabric = Faults(random_cables=random_cables, seed=fault_seed).of(whole)
+    between = int((whole.link_kind[0::2] == LinkKind.SWITCH_SWITCH).sum())
+    share = f" ({random_cables})" if isinstance(random_cables, str) else ""
+    missing = f"{whole.num_cables - fabric.num_cables:,} of {between:,} cables{share}"
+    found: dict[str, Any] = {
         "faults": missing if random_cables else None,
         "hosts": fabric.num_hosts,
         "switches": fabric.num_switches,
         "ports": int(fabric.num_ports[: fabric.num_switches].max()),
         "cables": whole.num_cables,
+    }
+    lacking: dict[str, str] = {}
+    for what, figures in (
+        ("lengths and costs of cables", lambda: _of_room(cost(whole, prices=prices))),
+        ("hops", lambda: {"diameter": diameter(fabric), "mean_hops": average_distance(fabric)}),
+        ("bisection", lambda: {
+            "bisection": bisection_upper_bound(fabric, seed) / (fabric.num_hosts // 2)
+        }),
+    ):  # fmt: skip
+        try:
+            found |= figures()
+        except (InputError, TooLarge) as error:
+            lacking[what] = str(error)
+    return found, lacking
+
+
+def _of_room(plan: CostPlan) -> dict[str, Any]:
+    """Return the columns of the machine in a machine room."""
+    kinds = dict(plan.cables.group_by("kind").len().iter_rows())
+    return {
         "copper_cables": kinds.get("copper", 0),
         "optical_cables": kinds.get("optical", 0),
         "cable_m": plan.cable_m,
@@ -280,9 +329,4 @@ def _static(
         "cost_per_host": plan.cost_per_host,
         "currency": plan.currency,
         "power_w": plan.power_w,
-        "diameter": diameter(fabric),
-        "mean_hops": average_distance(fabric),
-        "bisection": bisection_upper_bound(fabric, seed) / half,
-        "uniform": min(1.0, (fabric.num_hosts - 1) / load),
-        "ebb": bisection(fabric, routes, samples=SAMPLES, seed=seed).mean,
     }

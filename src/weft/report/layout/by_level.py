@@ -137,12 +137,15 @@ def _crossings(wiring: Wiring, column: NDArray[np.float64], level: Nodes) -> int
 
 
 def _inversions(values: NDArray[np.float64]) -> int:
-    """Return the number of inversions, by merge sort."""
-    if len(values) < 2:
-        return 0
-    left, right = np.split(values, [len(values) // 2])
-    across = int(np.searchsorted(np.sort(right), left, side="left").sum())
-    return _inversions(left) + _inversions(right) + across
+    """Return the number of inversions: pairs are counted at the first bit in which they differ."""
+    rank = np.unique(values, return_inverse=True)[1]
+    total = 0
+    for bit in range(int(rank.max(initial=0)).bit_length()):
+        order = np.argsort(rank >> bit + 1, kind="stable")
+        group, one = rank[order] >> bit + 1, rank[order] >> bit & 1
+        before = np.cumsum(one) - one
+        total += int(((before - before[np.searchsorted(group, group)]) * (1 - one)).sum())
+    return total
 
 
 def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -192,7 +192,10 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     files=("prices", "workload"),
     details={
         "spec": "Spec of the fabric",
-        **{name: MACHINE_COLUMNS[name].meaning for name in ("routing", "engine", "faults")},
+        **{
+            name: MACHINE_COLUMNS[name].meaning
+            for name in ("routing", "engine", "faults", "not_computed")
+        },
     },
     seeded=_seeded,
     draws=draws,
@@ -213,4 +216,7 @@ def machine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
         given["prices"] = Prices.read(given["prices"])
     row = describe_machine(MachineRun(**given))
     names = {name: value for name, value in row.items() if isinstance(value, str)}
-    return RunResult({**values(MEASURES, row), **names}, {})
+    lacking = row["not_computed"]
+    return RunResult(
+        {**values(MEASURES, row), **names}, {}, "partial" if lacking else "complete", lacking or ""
+    )

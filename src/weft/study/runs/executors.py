@@ -118,7 +118,11 @@ class LocalProcesses(Workers):
     """Runs in worker processes of this machine."""
 
     def __init__(self, processes: int, limits: Limits) -> None:
-        super().__init__(perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes)
+        super().__init__(
+            perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes,
+            # A process keeps the fabric and routes of its last run.
+            kind=lambda task: task.parameters.get("spec"),
+        )  # fmt: skip
         self.width = processes
 
 
