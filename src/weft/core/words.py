@@ -29,7 +29,8 @@ def clock_span(least_s: float, most_s: float) -> str:
     """Return a range of wall times as text: ``40 s to 3 min``, ``less than 1 s``."""
     if most_s < 1.0:
         return "less than 1 s"
-    low, high = clock_text(least_s), clock_text(most_s)
+    low = clock_text(least_s) if least_s >= 1.0 else "less than 1 s"
+    high = clock_text(most_s)
     return low if low == high else f"{low} to {high}"
 
 
