@@ -10,7 +10,6 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -148,12 +147,7 @@ class Team:
     def __enter__(self) -> Team:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._others is not None:
             self._others.shutdown()
 
@@ -161,14 +155,7 @@ class Team:
         """Call a kernel once per member with its arguments; return the results.
 
         If a member fails, or the first is interrupted, `meet` returns False at the others, and the
-        error is raised once all have returned.
-
-        Parameters
-        ----------
-        kernel
-            Kernel compiled with ``nogil=True``.
-        arguments
-            Arguments of each member.
+        error is raised once all have returned. The kernel releases Python's lock.
         """
 
         def alone(own: tuple[Any, ...]) -> Any:

@@ -23,7 +23,7 @@ from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.limits import check_fabric_times, check_workload
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.packet.partition import cut_for
+from weft.sim.packet.partition import CutInputs, cut_for
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import PacketRunState
@@ -76,13 +76,15 @@ def run_packets(
     check_workload(workload, connections, hardware, slowest, options)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
-    one = "" if keyed is None or not keyed.rules.scheduled else f"policy {policy} has one scheduler"
+    one = ""
+    if keyed is not None and keyed.rules.scheduled:
+        one = f"policy {policy} has one scheduler; policy ark has none"
     if options["fast_forward"]:
         from weft.sim.packet.fast_forward import FastForward, check_fast_forward
 
         check_fast_forward(workload, connections, bound, keyed is not None, options)
         one = "fast_forward sets back time"
-    cut = cut_for(fabric, network, connections, workload, hosts, options, one)
+    cut = cut_for(CutInputs(fabric, network, connections, workload, hosts, options, one))
     state = PacketRunState.of(
         workload, network, connections, hardware, bound, options, routes.num_vls, traced, cut,
         keyed,

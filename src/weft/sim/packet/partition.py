@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +38,17 @@ _LEAST_HOPS, _HOPS = 40, 5
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which part each row, link and rank belongs to.
+    """Which part each row, link and rank belongs to."""
 
-    Parameters
-    ----------
-    row
-        int32 [rows]: part of each row.
-    tail, head
-        int32 [links]: part that sends on each link, and part that its packets reach.
-    rank
-        int32 [ranks]: part of each rank.
-    lookahead_ps
-        Shortest time in which a part can change what happens in another.
-    why
-        Reason for which there are not as many parts as wanted; empty if there are.
-    """
-
+    #: int32 [rows]; int32 [links]: part that sends on a link, and part that its packets reach; and
+    #: int32 [ranks].
     row: NDArray[np.int32]
     tail: NDArray[np.int32]
     head: NDArray[np.int32]
     rank: NDArray[np.int32]
+    #: Shortest time in which a part can change what happens in another.
     lookahead_ps: int
+    #: Reason for which there are not as many parts as wanted; empty if there are.
     why: str = ""
 
     @property
@@ -67,163 +57,126 @@ class Partition:
         return int(self.row.max(initial=0)) + 1
 
 
-def cut_for(
-    fabric: Fabric,
-    network: PacketNetwork,
-    connections: Connections,
-    workload: Workload,
-    hosts: NDArray[np.int32],
-    options: Mapping[str, Any],
-    one: str,
-) -> Partition:
+class CutInputs(NamedTuple):
+    """What determines the parts: arguments and options of `run_packets`, and what it made of them.
+
+    `one`: reason for which there can be one part only, if there is one.
+    """
+
+    fabric: Fabric
+    network: PacketNetwork
+    connections: Connections
+    workload: Workload
+    hosts: NDArray[np.int32]
+    options: Mapping[str, Any]
+    one: str = ""
+
+
+def cut_for(given: CutInputs) -> Partition:
     """Return the parts for the threads of a run, by default as many as pay.
 
     By default there are as many threads as processors that this process may use, if the workload
     has `_LEAST_PACKETS`, but no more than leave each thread `_LEAST_HOPS` packet-hops between two
     meetings when all hosts send at their full rate. A worker process, beside which others work,
-    uses one thread.
-
-    Parameters
-    ----------
-    fabric, network, connections, workload, hosts, options
-        As for `partition`; `options["threads"]` is the number of threads, or None.
-    one
-        Reason for which there can be one part only, if there is one.
-
-    Raises
-    ------
-    InputError
-        If several threads are asked for and only one part can be made.
+    uses one thread. If several threads are asked for and only one part can be made, this is an
+    InputError.
     """
-    wanted = options["threads"]
-    threads = cores() if multiprocessing.parent_process() is None else 1
-    given = fabric, network, connections, workload, hosts, options
+    wanted, hardware = given.options["threads"], given.options["hardware"]
     if wanted is not None:
-        cut = partition(*given, wanted, one)
+        cut = partition(given, wanted)
         if cut.parts < min(wanted, 2):
             raise InputError(f"threads {wanted}: this run needs 1 thread, because {cut.why}")
         return cut
-    hardware: Hardware = options["hardware"]
-    sizes = workload.size_bytes[workload.messages]
+    sizes = given.workload.size_bytes[given.workload.messages]
     packets = int(np.maximum(-(-sizes // hardware.mtu_bytes), 1).sum())
-    if threads == 1 or packets < _LEAST_PACKETS:
-        return partition(*given, 1)
-    cut = partition(*given, threads, one)
+    if multiprocessing.parent_process() is not None or packets < _LEAST_PACKETS:
+        return partition(given, 1)
+    cut = partition(given, cores())
     if cut.parts == 1:
         return cut
     wire = np.minimum(sizes, hardware.mtu_bytes).mean() + hardware.header_bytes
-    lasts = 8000.0 * wire / float(np.median(network.rate_gbps))
-    hops = len(np.unique(hosts)) * _HOPS * cut.lookahead_ps / lasts
-    fit = int(hops / _LEAST_HOPS)
+    lasts = 8000.0 * wire / float(np.median(given.network.rate_gbps))
+    fit = int(len(np.unique(given.hosts)) * _HOPS * cut.lookahead_ps / lasts / _LEAST_HOPS)
     if fit >= cut.parts:
         return cut
-    return partition(*given, max(fit, 1), f"windows of {cut.lookahead_ps / 1000:g} ns are short"
-                     if fit <= 1 else "")  # fmt: skip
+    short = f"windows of {cut.lookahead_ps / 1000:g} ns are short"
+    return partition(given._replace(one=short) if fit < 2 else given, max(fit, 1))
 
 
-def partition(
-    fabric: Fabric,
-    network: PacketNetwork,
-    connections: Connections,
-    workload: Workload,
-    hosts: NDArray[np.int32],
-    options: Mapping[str, Any],
-    threads: int,
-    one: str = "",
-) -> Partition:
+def partition(given: CutInputs, threads: int) -> Partition:
     """Cut a fabric into parts that exchange packets and credits only, and those after some time.
 
     Hosts are in the part of the row that they are attached to. Rows with hosts are cut in their
     order, so that neighbours stay together; the others follow most of their neighbours, as far as
     the numbers of links of the parts allow.
-
-    Parameters
-    ----------
-    fabric, network, connections, workload, hosts, options
-        As in `weft.sim.packet.engine.run_packets`.
-    threads
-        Number of parts wanted.
-    one
-        Reason for which there can be one part only, if there is one.
     """
-    links, num_rows = network.topology.links, len(network.topology.rows)
+    links, num_rows = given.network.topology.links, len(given.network.topology.rows)
+    if threads == 1 or given.one or not num_rows:
+        return _uncut(given, given.one)
     tail, head = (links[name].astype(np.int64) for name in ("tail_row", "head_row"))
-    if threads == 1 or one or not num_rows:
-        return _uncut(num_rows, len(links), workload.num_ranks, one)
-    host_row, ties = _rows_of_hosts(fabric, tail, head, num_rows)
-    acting = _acting_at_once(workload, connections, options)
-    ends = [host_row[hosts[each[acting]]] for each in (workload.rank, workload.peer)]
-    block = _blocks(num_rows + 1, np.concatenate([ties, np.stack(ends, axis=1)]))
-    weight = np.bincount(np.concatenate([tail, head])[np.concatenate([tail, head]) >= 0],
-                         minlength=num_rows + 1)  # fmt: skip
+    row_of_host, ties = _ties(given, tail, head)
+    pairs = coo_array((np.ones(len(ties)), ties.T), shape=(num_rows + 1,) * 2)
+    blocks, block = connected_components(pairs, directed=False)  # rows that are tied are one
     between = (tail >= 0) & (head >= 0)
     graph = coo_array(
-        (np.ones(between.sum()), (block[tail[between]], block[head[between]])),
-        shape=(block.max() + 1,) * 2,
+        (np.ones(between.sum()), (block[tail[between]], block[head[between]])), shape=(blocks,) * 2
     ).tocsr()
-    own = np.zeros(block.max() + 1, dtype=bool)
-    own[block[host_row]] = True
+    own = np.zeros(blocks, dtype=bool)
+    own[block[row_of_host]] = True
     count = min(threads, int(own.sum()))
-    part = _assigned(graph, np.bincount(block, weights=weight), own, count)
+    ends = np.concatenate([tail, head])
+    part = _assigned(graph, np.bincount(block[ends[ends >= 0]], minlength=blocks), own, count)
     row = part[block].astype(np.int32)
-    rank = row[host_row[hosts]]
-    row = row[:num_rows]
-    of_tail, of_head = (row[np.where(mine >= 0, mine, np.maximum(other, 0))]
-                        for mine, other in ((tail, head), (head, tail)))  # fmt: skip
-    cut = links["kind"][of_tail != of_head]
-    lookahead = _lookahead(network, workload, connections, options, np.unique(cut))
+    of_tail = row[np.where(tail >= 0, tail, head)]
+    of_head = row[np.where(head >= 0, head, tail)]
+    lookahead = _lookahead(given, np.unique(links["kind"][of_tail != of_head]))
     if lookahead <= 0:
-        return _uncut(num_rows, len(links), workload.num_ranks,
-            "packets and credits take no time between switches: "
-            "set a switch latency and a credit latency, or lengths of cables")  # fmt: skip
-    why = ""
-    if count < threads:
-        why = f"the fabric has {count} group{'s' * (count != 1)} of hosts that messages do not tie"
-        if count == 1 and not options["handshake"] and len(acting):
-            why = (
-                "a rendezvous without handshake acts on both its ranks at once: leave the "
-                "handshake on"
-            )
-    return Partition(row, of_tail, of_head, rank, lookahead, why)
-
-
-def _uncut(rows: int, links: int, ranks: int, why: str) -> Partition:
-    nothing = np.zeros(max(rows, links, ranks, 1), dtype=np.int32)
-    return Partition(nothing[:rows], nothing[:links], nothing[:links], nothing[:ranks], 0, why)
-
-
-def _rows_of_hosts(
-    fabric: Fabric, tail: NDArray[Any], head: NDArray[Any], num_rows: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a row of each host, `num_rows` for hosts without one, and pairs of rows of a host."""
-    graph, first = fabric.graph, fabric.num_switches
-    row = np.full(fabric.num_nodes, num_rows, dtype=np.int64)
-    out = np.flatnonzero(tail[: fabric.num_links] < 0)
-    out = out[head[out] >= 0]
-    row[fabric.link_from[out]] = head[out]
-    ties = np.stack([row[fabric.link_from[out]], head[out]], axis=1)
-    forwards = graph.node_row >= 0
-    row[forwards] = graph.node_row[forwards]
-    return row[first : first + fabric.num_hosts], ties
-
-
-def _acting_at_once(
-    workload: Workload, connections: Connections, options: Mapping[str, Any]
-) -> NDArray[Any]:
-    """Return the messages whose two ranks see what the other does at the same time."""
-    ops = workload.messages
-    at_once = connections.route[ops] == LOCAL
-    if not options["handshake"]:
-        at_once |= (workload.kind[ops] == Kind.SEND) & (
-            workload.size_bytes[ops] > options["eager_bytes"]
+        return _uncut(
+            given, "packets take no time between switches: set a switch latency, or cable lengths"
         )
-    return np.asarray(ops[at_once])
+    why = ""
+    if count == 1 and not given.options["handshake"]:
+        why = "without handshake both ranks of a large send act at once: leave the handshake on"
+    elif count < threads:
+        why = f"the fabric has {count} group{'s' * (count != 1)} of hosts that messages do not tie"
+    return Partition(
+        row[:num_rows], of_tail, of_head, row[row_of_host[given.hosts]], lookahead, why
+    )
 
 
-def _blocks(count: int, ties: NDArray[Any]) -> NDArray[Any]:
-    """Return the number of the block of each row: rows that are tied are in one."""
-    pairs = coo_array((np.ones(len(ties)), (ties[:, 0], ties[:, 1])), shape=(count, count))
-    return np.asarray(connected_components(pairs, directed=False)[1])
+def _uncut(given: CutInputs, why: str) -> Partition:
+    topology, ranks = given.network.topology, given.workload.num_ranks
+    rows, links, of_rank = (
+        np.zeros(count, dtype=np.int32)
+        for count in (len(topology.rows), len(topology.links), ranks)
+    )
+    return Partition(rows, links, links, of_rank, 0, why)
+
+
+def _ties(
+    given: CutInputs, tail: NDArray[Any], head: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return a row of each host, and pairs of rows that must be in one part, int64 [pairs, 2].
+
+    A host may be attached to several rows, and ranks may act on each other at once. Hosts without
+    a row have the number behind the last.
+    """
+    fabric, workload, options = given.fabric, given.workload, given.options
+    graph, first = fabric.graph, fabric.num_switches
+    row = np.full(fabric.num_nodes, graph.num_rows, dtype=np.int64)
+    out = np.flatnonzero((tail < 0) & (head >= 0))
+    out = out[out < fabric.num_links]
+    row[fabric.link_from[out]] = head[out]
+    row = np.where(graph.node_row >= 0, graph.node_row, row)
+    of_host = row[first : first + fabric.num_hosts]
+    ops = workload.messages
+    at_once = given.connections.route[ops] == LOCAL
+    if not options["handshake"]:
+        large = workload.size_bytes[ops] > options["eager_bytes"]
+        at_once |= (workload.kind[ops] == Kind.SEND) & large
+    ranks = np.stack([workload.rank[ops[at_once]], workload.peer[ops[at_once]]], axis=1)
+    several = np.stack([row[fabric.link_from[out]], head[out]], axis=1)
+    return of_host, np.concatenate([several, of_host[given.hosts[ranks]]])
 
 
 def _assigned(
@@ -253,27 +206,24 @@ def _assigned(
     return part
 
 
-def _lookahead(
-    network: PacketNetwork,
-    workload: Workload,
-    connections: Connections,
-    options: Mapping[str, Any],
-    cut: NDArray[Any],
-) -> int:
+def _lookahead(given: CutInputs, cut: NDArray[Any]) -> int:
     """Return the shortest time in which a packet, or a credit, crosses links of these kinds."""
+    workload, options, network = given.workload, given.options, given.network
     hardware: Hardware = options["hardware"]
     ops = workload.messages
-    ops = ops[connections.route[ops] != LOCAL]
+    ops = ops[given.connections.route[ops] != LOCAL]
     sizes = workload.size_bytes[ops]
     large = (workload.kind[ops] == Kind.SEND) & (sizes > options["eager_bytes"])
     if options["handshake"] and large.any():
         sizes = np.append(sizes, hardware.control_bytes)
     last = np.where(sizes > 0, (sizes - 1) % hardware.mtu_bytes + 1, 0)
-    payload = 0 if hardware.congestion_control is not None else int(last.min(initial=2**40))
-    wire = hardware.header_bytes + min(payload, hardware.mtu_bytes)
-    kinds = network.topology.kinds[cut]
+    payload = int(last.min(initial=hardware.mtu_bytes))
+    if hardware.congestion_control is not None:
+        payload = 0
     # A credit is sent when its packet has left by some next link.
-    lasts = rounded(wire, float(network.rate_gbps.max(initial=1.0)))
+    wire_bytes = hardware.header_bytes + payload
+    lasts = rounded(wire_bytes, float(network.rate_gbps.max(initial=1.0)))
+    kinds = network.topology.kinds[cut]
     times = np.append(kinds["arrival_ps"], kinds["credit_latency_ps"] + lasts)
     return int(times.min(initial=records.NEVER // 4))
 
