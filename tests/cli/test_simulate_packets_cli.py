@@ -15,6 +15,7 @@ from tests.processes import PATIENCE_S
 from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
+from weft.cli import main
 from weft.core.signals import ended_by, stoppable
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware, VlArbitration
@@ -545,3 +546,20 @@ def test_warmup_compiles_the_packet_level() -> None:
         [sys.executable, "-c", AFTER_WARMUP], capture_output=True, text=True, check=True
     )
     assert process.stdout == "[]\n"
+
+
+def test_threads_are_printed_and_a_wrong_number_is_refused(capsys, tmp_path) -> None:
+    status, out, _ = run(capsys, *PACKET, "--threads", "2")
+    assert status == 0
+    assert "\nThreads: 2.\n" in out
+    _, one, _ = run(capsys, *PACKET, "--threads", "1")
+    assert "Threads:" not in one
+    status, _, err = run(capsys, *PACKET, "--threads", "0")
+    assert (status, err) == (2, "weft: error: --threads: '0' does not fit: expected 1 or more\n")
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'command = "simulate"\nfabric = "xgft:2;2,2;1,2"\nlevel = "packet"\nthreads = 2\n'
+        '[[job]]\nworkload = "barrier"\n'
+    )
+    assert main(["study", str(study)]) == 2
+    assert "a study uses the processors for several runs at a time" in capsys.readouterr().err

@@ -23,8 +23,8 @@ from weft.workload import Workload, WorkloadBuilder
 from weft.workload.sources import open_loop
 
 THREADS = (2, 3, 7)
-#: Number of random cases, and number of cases per test.
-NUM_CASES, AT_ONCE = 500, 25
+#: Number of random cases, of which seven in ten can be cut, and number of cases per test.
+NUM_CASES, AT_ONCE = 700, 25
 #: Fields that say how the result was computed.
 HOW = frozenset({"run_s", "threads", "fewer_threads", "windows"})
 #: Fabrics with the policies of each that draw, remember or detour.
