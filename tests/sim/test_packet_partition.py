@@ -35,7 +35,7 @@ def cut(fabric: weft.Fabric, threads: int, hardware: Hardware = USUAL_HARDWARE) 
     routes: Any = None
     connections = Connections(routes, nothing, nothing, nothing, 1, 1, 1, nothing)
     options = {"handshake": True, "eager_bytes": 0, "hardware": hardware}
-    given = cutting.Given(fabric, network, connections, work, hosts, options)
+    given = cutting.CutInputs(fabric, network, connections, work, hosts, options)
     return cutting.partition(given, threads)
 
 
