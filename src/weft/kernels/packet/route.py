@@ -6,6 +6,7 @@ from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import BY_PORTS, DIRECT, lane_by_ports, lane_of
 from weft.kernels.packet.congestion_control import BECN
 from weft.kernels.parts import call_for_int
+from weft.kernels.prefetch import prefetch
 
 # Kinds of routes: `PACKET.address` is a LID, an index in the source routes, or an endpoint.
 TABLES = 0
@@ -63,5 +64,7 @@ def route(net, slot, now):
             lane = lane_of(net, slot, row, taken)
     if rules.lane_kind == BY_PORTS and link >= 0:
         lane = lane_by_ports(net, slot, row, link)
+    if rules.lanes > 1:
+        prefetch(net.arbitration.arbiters, link)
     packet.out_link = link
     packet.out_lane = lane

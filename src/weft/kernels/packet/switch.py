@@ -20,6 +20,7 @@ from weft.kernels.packet.lanes import (
 )
 from weft.kernels.packet.mail import return_credits
 from weft.kernels.packet.records import NEVER
+from weft.kernels.packet.route import CANDIDATES
 from weft.kernels.prefetch import prefetch
 
 
@@ -115,6 +116,11 @@ def look_ahead(net):
         prefetch(net.credits.returns, np.int64(lanes[into].first_return))
         prefetch(net.credits.returns, np.int64(lanes[into].last_return))
         prefetch(net.credits.returns, np.int64(lanes[out].first_return))
+        if rules.route_kind == CANDIDATES:
+            packet = calendar.packets[calendar.active_item[0] & np.int64(0xFFFFFFFF)]
+            goal = np.int64(net.tables.endpoints[packet.address].row)
+            row = np.int64(net.topology.links[into // rules.lanes].head_row)
+            prefetch(net.tables.set_id, goal * net.tables.set_id.shape[1] + row)
 
 
 @part_njit()
