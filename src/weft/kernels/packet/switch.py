@@ -91,9 +91,16 @@ def _schedule(net, link, time, now):
 @part_njit()
 def _links_of(net, item):
     """Return the lanes by which the packet of an event arrives and leaves; both may be a guess."""
-    packet, lanes = net.calendar.packets[item & np.int64(0xFFFFFFFF)], net.rules.lanes
+    slot, first, lanes = (
+        item & np.int64(0xFFFFFFFF),
+        (item >> 32) * net.rules.lanes,
+        net.rules.lanes,
+    )
+    if net.calendar.events[slot].link < 0:
+        return first, first
+    packet = net.calendar.packets[slot]
     out = max(np.int64(packet.out_link), 0) * lanes + packet.out_lane
-    return (item >> 32) * lanes + max(np.int64(packet.lane), 0), out
+    return first + max(np.int64(packet.lane), 0), out
 
 
 @part_njit()
