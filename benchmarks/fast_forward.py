@@ -33,7 +33,9 @@ def timed(spec: str, error: float, workload: str = WORKLOAD) -> tuple[PacketResu
     work = weft.load_workload(workload, GPUS, places=Places.of(fabric, hosts))
     routes = weft.route(fabric, "minhop")
     began = time.process_time()
-    result = weft.simulate(fabric, routes, work, hosts, level="packet", fast_forward=error)
+    result = weft.simulate(
+        fabric, routes, work, hosts, level="packet", fast_forward=error, threads=1
+    )
     return result, time.process_time() - began
 
 
