@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.kernels.hashing import splitmix64
+from weft.kernels.hashing import GOLDEN, splitmix64
 from weft.kernels.heaps import sift_up
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.adapter import join
@@ -99,8 +99,7 @@ class Steady(NamedTuple):
 @part_njit()
 def _mix(one, two, three):
     """Return a digest of three integers."""
-    inner = splitmix64(np.uint64(two) ^ splitmix64(np.uint64(three)))
-    return splitmix64(np.uint64(one) ^ inner)
+    return splitmix64(splitmix64(np.uint64(one) * GOLDEN + np.uint64(two)) + np.uint64(three))
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -285,13 +284,14 @@ def _visit(net, steady, part, now, times, weight):
         for index in range(link * rules.lanes, (link + 1) * rules.lanes):
             lane = net.lanes[index]
             total += _mix(index, credits_now(net.credits, lane, now), lane.last_grant)
-            packets_before = lane.packets
-            lane.packets = _counted(tallies, 4 * index, lane.packets, times, weight)
-            lane.wire_bytes = _counted(tallies, 4 * index + 1, lane.wire_bytes, times, weight)
-            lane.wait_ps = _counted(tallies, 4 * index + 2, lane.wait_ps, times, weight)
-            lane.busy_ps = _counted(tallies, 4 * index + 3, lane.busy_ps, times, weight)
-            count.hops += lane.packets - packets_before
-            steady.state.skipped_hops += lane.packets - packets_before
+            if times or weight <= 0:
+                packets_before = lane.packets
+                lane.packets = _counted(tallies, 4 * index, lane.packets, times, weight)
+                lane.wire_bytes = _counted(tallies, 4 * index + 1, lane.wire_bytes, times, weight)
+                lane.wait_ps = _counted(tallies, 4 * index + 2, lane.wait_ps, times, weight)
+                lane.busy_ps = _counted(tallies, 4 * index + 3, lane.busy_ps, times, weight)
+                count.hops += lane.packets - packets_before
+                steady.state.skipped_hops += lane.packets - packets_before
             at = np.int64(lane.first_return)
             while at >= 0:
                 total += _mix(index, returns[at].time_ps - now, -np.int64(returns[at].credits))
@@ -322,13 +322,14 @@ def _visit(net, steady, part, now, times, weight):
     while op >= 0:
         message, left = adapters.messages[op], adapters.messages[op].left_bytes
         message.left_bytes = _counted(tallies, of_messages + op, left, times, weight)
-        sent = (left - message.left_bytes) // rules.mtu_bytes
-        message.missing_packets -= sent
-        adapters.connections[message.connection].sent_packets += sent
-        count.injected += sent
-        count.delivered += sent
-        count.injected_bytes += sent * rules.full_packet_bytes
-        count.delivered_bytes += sent * rules.full_packet_bytes
+        if times:
+            sent = (left - message.left_bytes) // rules.mtu_bytes
+            message.missing_packets -= sent
+            adapters.connections[message.connection].sent_packets += sent
+            count.injected += sent
+            count.delivered += sent
+            count.injected_bytes += sent * rules.full_packet_bytes
+            count.delivered_bytes += sent * rules.full_packet_bytes
         if adapters.pairs[message.pair].first == op:
             total += _mix(op, message.ready_ps - now, -3)
             message.ready_ps += shift
