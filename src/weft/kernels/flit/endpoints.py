@@ -55,7 +55,7 @@ def _next_birth(net, number):
     if rate >= 1.0:
         endpoint.birth += 1
         return
-    gap = np.floor(np.log(draw(net, number)) / np.log1p(-rate))
+    gap = np.floor(np.log(draw(net, number)) / net.rules.stay)
     endpoint.birth += 1 + np.int64(min(gap, 1e15))
 
 

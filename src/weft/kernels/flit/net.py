@@ -5,6 +5,63 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
+class Rules(NamedTuple):
+    """Settings of a run, numbers that kernels need not read again; delays are cycles."""
+
+    lanes: int = 0
+    lane_shift: int = 0  # of numbers of lanes
+    classes: int = 0  # classes of traffic; class c has lanes c * class_lanes onwards
+    class_lanes: int = 0
+    buffer: int = 0  # flits of a lane's own part of the buffer
+    depth: int = 0  # places of a lane's buffer, its own and shared ones
+    output_buffer: int = 0  # flits of a lane's output queue; 0 for none
+    routing_delay: int = 0
+    vc_delay: int = 0
+    switch_delay: int = 0  # switch allocation and traversal
+    credit_delay: int = 0
+    least: int = 0  # cycles from the arrival of a packet at a router to the grant of the switch
+    order: int = 0  # steps of a router in a cycle, two bits each: LANES, SWITCH or SPECULATION
+    iterations: int = 0  # of switch allocation
+    allocator: int = 0
+    arbiter: int = 0
+    input_speedup: int = 0
+    output_speedup: int = 0
+    hold_switch: int = 0  # 1: an output serves one packet at a time
+    turns: int = 0  # 1: outputs have a `TURN`, for hold_switch and slow links
+    checks: int = 0  # 1: a ready lane may be unable to send: with `turns`, or shared buffers
+    atomic: int = 0  # 1: a packet may use an output lane only when its buffer is empty
+    whole: int = 0  # 1: a packet needs room for all its flits (virtual cut-through)
+    stored: int = 0  # 1: all flits of a packet must have arrived (store and forward)
+    window: int = 0  # packets of a class that an endpoint may be sending
+    circuits: int = 0  # 1: the tail of a packet is sent when its data have been acknowledged
+    service: int = 0  # of a packet by the adapter, with circuits
+    turnaround: int = 0  # of the adapter between sending and receiving
+    acknowledge_hop: int = 0  # of an acknowledgement, for each router, without the links
+    ageing: int = 0  # cycles by which a packet of high priority counts as older
+    turn_packets: int = 0  # packets that a message sends before the next message has its turn
+    horizon: int = 0  # slots of the mailboxes, a power of two
+    stride: int = 0  # cycles that a node acts before the next node does
+    sizes: int = 0  # number of packet sizes
+    largest: int = 0  # size of a packet
+    requests: int = 0  # 1: packets of class 0 are answered by packets of class 1
+    reply_size: int = 0
+    flit_bytes: int = 0
+    payload_bytes: int = 0  # largest payload of a packet of a message
+    overhead_bytes: int = 0  # bytes of a packet beyond its payload
+    control_bytes: int = 0  # payload of the request and of the answer of a rendezvous
+    cycle_ps: int = 0
+    route: int = 0  # addresses of the routing's kernels, see `Routing`; 0 for none
+    enter: int = 0
+    adaptive: int = 0  # 1: the routing's choice may change
+    patience: int = 0  # cycles without any movement after which packets are stuck
+    seed: Any = 0
+    rate: float = 0.0  # packets per cycle and source
+    stay: float = 0.0  # log(1 - rate)
+    warmup: int = 0  # first cycle of the measurement
+    end: int = 0  # first cycle after the measurement
+    batch: int = 0  # cycles of a batch of the measurement
+
+
 class Mail(NamedTuple):
     """Flits and credits under way, by the cycle of their arrival modulo `RULES.horizon`.
 
@@ -67,8 +124,8 @@ class Scratch(NamedTuple):
 class FlitNet(NamedTuple):
     """State that all kernels of the flit level share."""
 
-    #: One `RULES` and one `COUNT`.
-    rules: Any
+    rules: Rules
+    #: One `COUNT`.
     count: Any
     #: Records of these names.
     inputs: Any

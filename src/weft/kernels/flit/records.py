@@ -166,61 +166,6 @@ MESSAGE = record_type(
     priority="u1",
 )
 
-#: Settings of a run; delays are cycles.
-RULES = record_type(
-    lanes="i4",
-    lane_shift="i4",  # of numbers of lanes
-    classes="i4",  # classes of traffic; class c has lanes c * class_lanes onwards
-    class_lanes="i4",
-    buffer="i4",  # flits of a lane's own part of the buffer
-    depth="i4",  # places of a lane's buffer, its own and shared ones
-    output_buffer="i4",  # flits of a lane's output queue; 0 for none
-    routing_delay="i4",
-    vc_delay="i4",
-    switch_delay="i4",  # switch allocation and traversal
-    credit_delay="i4",
-    least="i4",  # cycles from the arrival of a packet at a router to the grant of the switch
-    order="i4",  # steps of a router in a cycle, two bits each: LANES, SWITCH or SPECULATION
-    iterations="i4",  # of switch allocation
-    allocator="i4",
-    arbiter="i4",
-    input_speedup="i4",
-    output_speedup="i4",
-    hold_switch="i4",  # 1: an output serves one packet at a time
-    turns="i4",  # 1: outputs have a `TURN`, for hold_switch and slow links
-    checks="i4",  # 1: a ready lane may be unable to send: with `turns`, or shared buffers
-    atomic="i4",  # 1: a packet may use an output lane only when its buffer is empty
-    whole="i4",  # 1: a packet needs room for all its flits (virtual cut-through)
-    stored="i4",  # 1: all flits of a packet must have arrived (store and forward)
-    window="i4",  # packets of a class that an endpoint may be sending
-    circuits="i4",  # 1: the tail of a packet is sent when its data have been acknowledged
-    service="i4",  # of a packet by the adapter, with circuits
-    turnaround="i4",  # of the adapter between sending and receiving
-    acknowledge_hop="i4",  # of an acknowledgement, for each router, without the links
-    ageing="i4",  # cycles by which a packet of high priority counts as older
-    turn_packets="i4",  # packets that a message sends before the next message has its turn
-    horizon="i4",  # slots of the mailboxes, a power of two
-    stride="i4",  # cycles that a node acts before the next node does
-    sizes="i4",  # number of packet sizes
-    largest="i4",  # size of a packet
-    requests="i4",  # 1: packets of class 0 are answered by packets of class 1
-    reply_size="i4",
-    flit_bytes="i4",
-    payload_bytes="i4",  # largest payload of a packet of a message
-    overhead_bytes="i4",  # bytes of a packet beyond its payload
-    control_bytes="i4",  # payload of the request and of the answer of a rendezvous
-    cycle_ps="i8",
-    route="i8",  # addresses of the routing's kernels, see `Routing`; 0 for none
-    enter="i8",
-    adaptive="i4",  # 1: the routing's choice may change
-    patience="i8",  # cycles without any movement after which packets are stuck
-    seed="u8",
-    rate="f8",  # packets per cycle and source
-    warmup="i8",  # first cycle of the measurement
-    end="i8",  # first cycle after the measurement
-    batch="i8",  # cycles of a batch of the measurement
-)
-
 #: Counters.
 COUNT = record_type(
     now="i8",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flit import multicast, records
 from weft.kernels.flit.multicast import Casts
-from weft.kernels.flit.net import FlitNet, Mail, Scratch, Traffic
+from weft.kernels.flit.net import FlitNet, Mail, Rules, Scratch, Traffic
 from weft.kernels.records import record
 from weft.sim.common.statistics import BATCHES
 from weft.sim.flit.adapter import Circuits
@@ -307,31 +308,35 @@ def state(
     room = 2 * ends * (classes * window + 1) + len(in_lanes) // 4
     recent = router.arbiter == "least-recent"
     words = -(-nodes // 64)
-    warmup, measure = sizes.warmup, sizes.measure
+    warmup, measure, rate = sizes.warmup, sizes.measure, float(sizes.rate / sizes.mean_size)
+    settings: dict[str, Any] = dict(
+        lanes=router.lanes, lane_shift=shift, classes=classes,
+        class_lanes=class_lanes, buffer=router.buffer, depth=depth,
+        output_buffer=router.output_buffer, routing_delay=router.routing_delay,
+        vc_delay=router.vc_delay, switch_delay=router.switch_delay,
+        credit_delay=router.credit_delay,
+        least=router.routing_delay + (0 if router.speculative else router.vc_delay),
+        order=order, iterations=router.iterations, allocator=ALLOCATORS[router.allocator],
+        arbiter=ARBITERS[router.arbiter], input_speedup=router.input_speedup,
+        output_speedup=router.output_speedup, hold_switch=router.hold_switch,
+        turns=has_turns, checks=has_turns or router.shared_buffer > 0,
+        atomic=router.atomic, whole=router.switching != "wormhole",
+        stored=router.switching == "store-and-forward", window=window,
+        circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
+        acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon, stride=stride,
+        sizes=len(sizes.size), largest=largest, requests=classes == 2,
+        reply_size=sizes.reply,
+        **{} if messages is None else {name: getattr(messages, name) for name in OF_MESSAGES},
+        patience=PATIENCE + longest,
+        warmup=warmup if load else 0,
+        end=warmup + measure if load else 2**60,
+        batch=-(-measure // BATCHES[0]) if load else 2**60,
+    )  # fmt: skip
     return FlitNet(
-        rules=record(
-            records.RULES, lanes=router.lanes, lane_shift=shift, classes=classes,
-            class_lanes=class_lanes, buffer=router.buffer, depth=depth,
-            output_buffer=router.output_buffer, routing_delay=router.routing_delay,
-            vc_delay=router.vc_delay, switch_delay=router.switch_delay,
-            credit_delay=router.credit_delay,
-            least=router.routing_delay + (0 if router.speculative else router.vc_delay),
-            order=order, iterations=router.iterations, allocator=ALLOCATORS[router.allocator],
-            arbiter=ARBITERS[router.arbiter], input_speedup=router.input_speedup,
-            output_speedup=router.output_speedup, hold_switch=router.hold_switch,
-            turns=has_turns, checks=has_turns or router.shared_buffer > 0,
-            atomic=router.atomic, whole=router.switching != "wormhole",
-            stored=router.switching == "store-and-forward", window=window,
-            circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
-            acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon, stride=stride,
-            sizes=len(sizes.size), largest=largest, requests=classes == 2,
-            reply_size=sizes.reply,
-            **{} if messages is None else {name: getattr(messages, name) for name in OF_MESSAGES},
-            patience=PATIENCE + longest,
-            seed=np.uint64(seed if load is None else load.seed),
-            rate=sizes.rate / sizes.mean_size, warmup=warmup if load else 0,
-            end=warmup + measure if load else 2**60,
-            batch=-(-measure // BATCHES[0]) if load else 2**60,
+        rules=Rules(
+            seed=np.uint64(seed if load is None else load.seed), rate=rate,
+            stay=math.log1p(-rate) if rate < 1 else 0.0,
+            **{name: int(value) for name, value in settings.items()},
         ),
         count=record(records.COUNT, packets=room),
         inputs=inputs,

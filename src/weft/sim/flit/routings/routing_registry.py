@@ -65,12 +65,12 @@ class Routing:
 
     def loop(self, net: FlitNet, ranks: Ranks | None = None) -> Callable[[int], int]:
         """Return the function of `weft.kernels.flit.engine.run` that simulates up to a cycle."""
-        state = StateParts(net, hidden="routes")
-        word, net.rules.adaptive = int64, self.adaptive
-        net.rules.route = address_of(self.route, boolean, state.known, word, word, word, word, word)
-        net.rules.enter = 0
+        known, word, enter = StateParts(net, hidden="routes").known, int64, 0
         if self.enter is not nothing:
-            net.rules.enter = address_of(self.enter, none, state.known, word, word, word)
+            enter = address_of(self.enter, none, known, word, word, word)
+        route = address_of(self.route, boolean, known, word, word, word, word, word)
+        rules = net.rules._replace(adaptive=int(self.adaptive), route=route, enter=enter)
+        state = StateParts(net._replace(rules=rules), hidden="routes")
         return partial(run, state, parts(ranks))
 
 
