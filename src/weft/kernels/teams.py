@@ -73,6 +73,18 @@ def fetch_add(typing_context, array, index, value):
     return types.int64(array, types.int64, types.int64), generate
 
 
+@intrinsic
+def set_bits(typing_context, array, index, bits):
+    """Set bits of an entry of a uint64 array, into which other threads may write, too."""
+
+    def generate(context, builder, signature, arguments):
+        address = _entry(context, builder, signature.args[0], *arguments[:2])
+        builder.atomic_rmw("or", address, arguments[2], "monotonic")
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), generate
+
+
 def _call(context, builder, name, result):
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, []), name)
     builder.call(function, [])

@@ -5,6 +5,7 @@ import numpy as np
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.lanes import (
     ONE,
+    announced,
     bit,
     first_after,
     give_back,
@@ -237,7 +238,7 @@ def _open_packets(net, ranks, number, now):
             if count >= rules.window:
                 break
             if rules.circuits and endpoint.busy > now:
-                wake_at(net, min(endpoint.busy, now + rules.horizon - 1), number)
+                wake_at(net, min(endpoint.busy, now + rules.horizon - 1), number + rules.end_shift)
                 break
             if not np.uint64(net.outputs[number].free) & lanes:
                 break
@@ -274,7 +275,7 @@ def _send_flit(net, ranks, now, number):
     """Send a flit of an endpoint, of its lanes in turn; return whether there was one."""
     rules, endpoint, output = net.rules, net.endpoints[number], net.outputs[number]
     if rules.turns and net.turns[number].busy > now:
-        wake_at(net, net.turns[number].busy, number)
+        wake_at(net, net.turns[number].busy, number + rules.end_shift)
         return False
     bits = np.uint64(endpoint.open)
     while bits:
@@ -422,22 +423,22 @@ def visit_endpoint(net, ranks, now, number):
     """Let an endpoint act in a cycle; return whether it must be visited in the next one."""
     rules, mail = net.rules, net.mail
     bucket = now & (rules.horizon - 1)
-    nodes = len(net.endpoints) + len(net.routers)
-    if mail.credit_ports[bucket * nodes + number]:
-        mail.credit_ports[bucket * nodes + number] = 0
+    place = number + rules.end_shift
+    if announced(net, mail.credit_ports, now, place):
         bits = np.uint64(mail.credits[bucket * len(net.outputs) + number])
         mail.credits[bucket * len(net.outputs) + number] = 0
         while bits:
             k = lowest_bit(bits)
             bits &= bits - ONE
             return_credit(net, number, k)
-    if mail.flit_ports[bucket * nodes + number]:
-        mail.flit_ports[bucket * nodes + number] = 0
+    if announced(net, mail.flit_ports, now, place):
         _receive(net, ranks, now, number)
     _open_packets(net, ranks, number, now)
     sent = False
     if net.endpoints[number].open:
         sent = _send_flit(net, ranks, now, number)
     if ranks is None and not sent and net.endpoints[number].birth > now:
-        wake_at(net, min(net.endpoints[number].birth, now + rules.horizon - 1), number)
+        wake_at(
+            net, min(net.endpoints[number].birth, now + rules.horizon - 1), number + rules.end_shift
+        )
     return sent

@@ -3,6 +3,7 @@
 Nodes act on their own state only and reach others by mail that arrives at least `RULES.stride`
 cycles later. So a node may act in that many cycles before the next node does, while its state is in
 the cache, and the order of nodes is irrelevant. Only nodes with something to do are visited.
+Threads share the nodes: in each round all let their endpoints act and meet, then their routers.
 """
 
 import numpy as np
@@ -14,12 +15,14 @@ from weft.kernels.flit.multicast import hopeless
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.operations import next_start, program_events, start_ready
+from weft.kernels.teams import meet
 
 # Reasons for which the loop returns.
 MORE = 0
 DONE = 1
 NO_PACKETS = 2
 STUCK = 3
+FAILED = 4
 
 NEVER = 2**62
 
@@ -56,53 +59,95 @@ def _quiet_until(net, ranks, now, until):
 @part_njit()
 def _awake(net, word, begin, end):
     """Return the bits of the nodes that have something to do in the cycles before `end`."""
+    rules, words = net.rules, len(net.active)
     bits = net.active[word]
     for cycle in range(begin, end):
-        bits |= net.mail.awake[(cycle & (net.rules.horizon - 1)) * len(net.active) + word]
+        at = (cycle & (rules.horizon - 1)) * words + word
+        bits |= net.mail.awake[at]
+        if rules.members > 1:
+            other = at + rules.horizon * words
+            net.mail.awake[at] |= net.mail.awake[other]
+            net.mail.awake[other] = 0
+            bits |= net.mail.awake[at]
     return bits
 
 
 @part_njit()
-def _visit(net, ranks, begin, end, node):
+def _visit(net, ranks, begin, end, place, is_endpoint):
     """Let a node act in the cycles from `begin` to before `end` in which it has something to do."""
-    ends, words = len(net.endpoints), len(net.active)
-    word, mine = node >> 6, bit(node & 63)
+    words = len(net.active)
+    word, mine = place >> 6, bit(place & 63)
     again = net.active[word] & mine != 0
     for cycle in range(begin, end):
         at_word = (cycle & (net.rules.horizon - 1)) * words + word
         if not again and not net.mail.awake[at_word] & mine:
             continue
         net.mail.awake[at_word] &= ~mine
-        if node < ends:
-            again = visit_endpoint(net, ranks, cycle, node)
+        if is_endpoint:
+            again = visit_endpoint(net, ranks, cycle, place - net.rules.end_shift)
         else:
-            again = visit_router(net, cycle, node)
+            again = visit_router(net, cycle, place)
     if again:
         net.active[word] |= mine
     else:
         net.active[word] &= ~mine
 
 
-@lean_njit()
+@part_njit()
+def _act(net, ranks, begin, end, first, last, are_endpoints):
+    """Let the nodes of some places act; return whether one of them had something to do."""
+    visited = np.uint64(0)
+    for word in range(first >> 6, (last + 63) >> 6):
+        bits = _awake(net, word, begin, end)
+        if word * 64 < first:
+            bits &= ~(bit(first & 63) - ONE)
+        if word * 64 + 64 > last:
+            bits &= bit(last & 63) - ONE
+        visited |= bits
+        while bits:
+            at = lowest_bit(bits)
+            bits &= bits - ONE
+            _visit(net, ranks, begin, end, word * 64 + at, are_endpoints)
+    return visited != 0
+
+
+@part_njit()
+def _meet(net):
+    """Wait until all threads have come here; return whether to go on."""
+    return net.rules.members == 1 or meet(net.barrier, net.rules.members)
+
+
+@part_njit()
+def _tell(net, visited):
+    """Tell the other threads what decides how the run goes on; return whether to go on."""
+    rules, count, told = net.rules, net.count, net.members[net.rules.member]
+    per_endpoint = (rules.classes * rules.window + 1) * rules.stride
+    told.packets = count.packets - (rules.last_end - rules.first_end) * per_endpoint
+    told.under_way, told.moved, told.visited = count.under_way, count.moved, visited
+    return _meet(net)
+
+
+@lean_njit(nogil=True)
 def run(net, ranks, until):
-    """Simulate up to a cycle.
+    """Simulate up to a cycle, as one of `RULES.members` threads.
 
     `net`: `weft.kernels.parts.StateParts` of a `FlitNet`, with `routes` hidden. `ranks`: None, or
     parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.
 
     Returns MORE (at that cycle), DONE (all operations of `ranks` have ended and no packet is left),
-    NO_PACKETS (more records of packets are needed), or STUCK (no flit can move, or only those of
-    tests that cannot succeed, but there are packets or operations left).
+    NO_PACKETS (more records of packets are needed), STUCK (no flit can move, or only those of
+    tests that cannot succeed, but there are packets or operations left), or FAILED (another thread
+    was interrupted).
     """
     rules, count = net.rules, net.count
-    words = len(net.active)
-    last_endpoint = (len(net.endpoints) - 1) >> 6
-    needed = len(net.endpoints) * (rules.classes * rules.window + 1) * rules.stride
     quiet = 0
+    if not _tell(net, False):
+        return FAILED
     while count.now < until:
         now = count.now
-        if count.packets < needed:
-            return NO_PACKETS
+        for member in range(rules.members):
+            if net.members[member].packets < 0:
+                return NO_PACKETS
         if ranks is not None:
             _programs(net, ranks, now)
         if rules.circuits:
@@ -111,23 +156,25 @@ def run(net, ranks, until):
                 return STUCK
         hops = count.hops
         end = min(now + rules.stride, until)
-        visited = np.uint64(0)
-        for word in range(words):
-            bits = _awake(net, word, now, end)
-            visited |= bits
-            while bits:
-                at = lowest_bit(bits)
-                bits &= bits - ONE
-                _visit(net, ranks, now, end, word * 64 + at)
-                if word == last_endpoint and rules.stride > 1:
-                    # An endpoint may have sent a flit that arrives before `end`.
-                    bits = _awake(net, word, now, end) & ~(bit(at) | (bit(at) - ONE))
+        # A flit of an endpoint may arrive before `end`.
+        visited = _act(net, ranks, now, end, rules.first_end, rules.last_end, True)
+        if not _meet(net):
+            return FAILED
+        visited |= _act(net, ranks, now, end, rules.first_router, rules.last_router, False)
         if count.hops != hops:
             count.moved = now
         count.now = end
+        if not _tell(net, visited):
+            return FAILED
+        under_way, moved, visited = np.int64(0), np.int64(0), False
+        for member in range(rules.members):
+            told = net.members[member]
+            under_way += told.under_way
+            moved = max(moved, told.moved)
+            visited |= told.visited != 0
         if visited or count.acknowledging:
             quiet = 0
-            if count.under_way and now - count.moved > rules.patience:
+            if under_way and now - moved > rules.patience:
                 return STUCK
             continue
         quiet += 1
@@ -135,7 +182,7 @@ def run(net, ranks, until):
             soonest = _quiet_until(net, ranks, end, until)
             if soonest == NEVER:
                 over = ranks is None or ranks.count.ended == len(ranks.program.kind)
-                return DONE if over and count.under_way == 0 else STUCK
+                return DONE if over and under_way == 0 else STUCK
             count.now = max(min(soonest, until), count.now)
             quiet = 0
     return MORE

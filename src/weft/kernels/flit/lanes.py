@@ -13,6 +13,7 @@ from weft.kernels.flit.records import (
 )
 from weft.kernels.lean import part_njit
 from weft.kernels.prefetch import prefetch
+from weft.kernels.teams import set_bits
 
 ONE = np.uint64(1)
 DUE_MASK = 0xFFFF
@@ -38,11 +39,39 @@ def first_after(word, last):
 
 
 @part_njit()
-def wake_at(net, cycle, node):
-    """Visit a node in a cycle."""
+def wake_at(net, cycle, place):
+    """Visit a node of this thread in a cycle."""
     words = len(net.active)
     bucket = cycle & (net.rules.horizon - 1)
-    net.mail.awake[bucket * words + (node >> 6)] |= bit(node & 63)
+    net.mail.awake[bucket * words + (place >> 6)] |= bit(place & 63)
+
+
+@part_njit()
+def _announce(net, ports, cycle, place, port, foreign):
+    """Visit a node in the cycle in which something arrives at a port of it."""
+    rules, words = net.rules, len(net.active)
+    bucket = cycle & (rules.horizon - 1)
+    if not foreign:
+        ports[bucket * rules.places + place] |= bit(port)
+        net.mail.awake[bucket * words + (place >> 6)] |= bit(place & 63)
+    else:
+        bucket += rules.horizon
+        set_bits(ports, bucket * rules.places + place, bit(port))
+        set_bits(net.mail.awake, bucket * words + (place >> 6), bit(place & 63))
+
+
+@part_njit()
+def announced(net, ports, cycle, place):
+    """Return the bits of the ports of a node at which something arrives, and clear them."""
+    rules = net.rules
+    at = (cycle & (rules.horizon - 1)) * rules.places + place
+    found = ports[at]
+    ports[at] = 0
+    if rules.members > 1:
+        at += rules.horizon * rules.places
+        found |= ports[at]
+        ports[at] = 0
+    return found
 
 
 @part_njit()
@@ -58,9 +87,8 @@ def put_on_link(net, now, number, lane, flit):
     at = bucket * len(net.inputs) + output.head
     mail.flits[at] = flit
     mail.lanes[at] = lane
-    nodes = len(net.endpoints) + len(net.routers)
-    mail.flit_ports[bucket * nodes + output.head_node] |= bit(output.head_port)
-    wake_at(net, cycle, np.int64(output.head_node))
+    place, port = np.int64(output.head_node), np.int64(output.head_port)
+    _announce(net, mail.flit_ports, cycle, place, port, output.foreign)
 
 
 @part_njit()
@@ -70,9 +98,8 @@ def send_credit(net, now, number, lane):
     cycle = now + net.rules.credit_delay + link.latency
     bucket = cycle & (net.rules.horizon - 1)
     mail.credits[bucket * len(net.outputs) + link.tail] |= lane_bit(lane)
-    nodes = len(net.endpoints) + len(net.routers)
-    mail.credit_ports[bucket * nodes + link.tail_node] |= bit(link.tail_port)
-    wake_at(net, cycle, np.int64(link.tail_node))
+    place, port = np.int64(link.tail_node), np.int64(link.tail_port)
+    _announce(net, mail.credit_ports, cycle, place, port, link.foreign)
 
 
 @part_njit()
@@ -213,10 +240,7 @@ def arrivals(net, now, node, router):
     """Store the flits that arrive at a router."""
     rules, mail = net.rules, net.mail
     bucket = now & (rules.horizon - 1)
-    nodes = len(net.endpoints) + len(net.routers)
-    ports = mail.flit_ports[bucket * nodes + node]
-    mail.flit_ports[bucket * nodes + node] = 0
-    left = ports
+    left = ports = announced(net, mail.flit_ports, now, node)
     while left:
         port = lowest_bit(left)
         left &= left - ONE
@@ -267,9 +291,7 @@ def credits(net, now, node, router):
     """Handle the credits that arrive at a router."""
     rules, mail = net.rules, net.mail
     bucket = now & (rules.horizon - 1)
-    nodes = len(net.endpoints) + len(net.routers)
-    ports = mail.credit_ports[bucket * nodes + node]
-    mail.credit_ports[bucket * nodes + node] = 0
+    ports = announced(net, mail.credit_ports, now, node)
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE

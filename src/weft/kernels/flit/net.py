@@ -60,22 +60,33 @@ class Rules(NamedTuple):
     warmup: int = 0  # first cycle of the measurement
     end: int = 0  # first cycle after the measurement
     batch: int = 0  # cycles of a batch of the measurement
+    members: int = 1  # threads, each of which lets its own endpoints and routers act
+    member: int = 0  # this thread
+    places: int = 0  # of nodes: each thread's endpoints, and its routers, begin a word of bits
+    first_end: int = 0  # its fields of `MEMBER`
+    last_end: int = 0
+    first_router: int = 0
+    last_router: int = 0
+    end_shift: int = 0
+    router_shift: int = 0
 
 
 class Mail(NamedTuple):
     """Flits and credits under way, by the cycle of their arrival modulo `RULES.horizon`.
 
-    At most one flit and one credit of each lane arrive over a link in a cycle.
+    At most one flit and one credit of each lane arrive over a link in a cycle. With several
+    threads, there are two of each array of bits: the second one is for what comes from nodes of
+    other threads.
     """
 
     #: int32 and uint8 [horizon * inputs]: flit that arrives, and its lane.
     flits: Any
     lanes: Any
-    #: uint64 [horizon * nodes]: bits of the input ports of a node at which a flit arrives.
+    #: uint64 [horizon * places]: bits of the input ports of a node at which a flit arrives.
     flit_ports: Any
     #: uint32 [horizon * outputs]: bits of the lanes for which a credit arrives.
     credits: Any
-    #: uint64 [horizon * nodes]: bits of the output ports of a node for which credits arrive.
+    #: uint64 [horizon * places]: bits of the output ports of a node for which credits arrive.
     credit_ports: Any
     #: int32 [horizon]: first packet of the list of those whose data are acknowledged.
     acknowledged: Any
@@ -127,6 +138,9 @@ class FlitNet(NamedTuple):
     rules: Rules
     #: One `COUNT`.
     count: Any
+    #: `MEMBER` of each thread, and their barrier.
+    members: Any
+    barrier: Any
     #: Records of these names.
     inputs: Any
     outputs: Any

@@ -63,11 +63,12 @@ INPUT = record_type(
     waiting="u4",  # bits: lanes whose packet waits for an output lane
     deciding="u4",  # bits: lanes in state ROUTING or GRANTED
     tail="i4",  # output at the other end of the link
-    tail_node="i4",  # node of that output
+    tail_node="i4",  # place of its node
     latency="u2",  # cycles
     tail_port="u1",  # number of that output among those of its node
     last_lane="u1",  # lane that was served last
     last_given="u1",  # lane of which the packet got an output lane last
+    foreign="u1",  # whether the node of that output is one of another thread
 )
 
 OUT_LANE = record_type(
@@ -80,7 +81,7 @@ OUTPUT = record_type(
     free="u4",  # bits: lanes without an owner
     queued="u4",  # bits: lanes with a flit in the output queue
     head="i4",  # input at the other end of the link
-    head_node="i4",  # node of that input
+    head_node="i4",  # place of its node
     latency="u2",  # cycles
     shared="i2",  # free places in the shared part of the buffer at the other end
     head_port="u1",  # number of that input among those of its node
@@ -88,6 +89,7 @@ OUTPUT = record_type(
     last_given="u1",  # input port of which a packet got a lane last
     given_lane="u1",  # lane that was given to a packet last
     last_lane="u1",  # lane of the output queue that was served last
+    foreign="u1",  # whether the node of that input is one of another thread
 )
 
 #: Output of a slow link, or of a router whose outputs serve one packet at a time.
@@ -182,6 +184,21 @@ COUNT = record_type(
     serial="i8",  # serial number of the last grant, for the arbiter LEAST_RECENT
     acknowledging="i8",  # packets whose acknowledgement is on its way
     under_way="i8",  # packets with an injection lane, or in the network, and replies
+)
+
+#: Thread: its nodes, and what it tells the others after each round.
+MEMBER = record_type(
+    first_end="i4",  # places of its endpoints, and of its routers
+    last_end="i4",
+    first_router="i4",
+    last_router="i4",
+    end_shift="i4",  # place of its endpoints and routers beyond their numbers
+    router_shift="i4",
+    packets="i8",  # free records of packets that are not needed for sure in the next round
+    under_way="i8",  # as in `COUNT`
+    moved="i8",
+    visited="i8",  # whether a node of it had something to do
+    unused="i8",  # threads write to cache lines of their own
 )
 
 #: Part of the measurement, for confidence intervals.

@@ -67,7 +67,7 @@ def _choose_outputs(net, now, router, node, attempt):
     the others, `Scratch.offers` has the lane.
     """
     rules, scratch = net.rules, net.scratch
-    row = node - len(net.endpoints)
+    row = node - net.rules.router_shift
     wanted = several = np.uint64(0)
     ports = router.waiting
     while ports:
@@ -542,7 +542,7 @@ def _send_forks_last(net, casts, now, router, node):
 def visit_router(net, now, node):
     """Let a router act in a cycle; return whether it must be visited in the next one."""
     rules = net.rules
-    router = net.routers[node - len(net.endpoints)]
+    router = net.routers[node - rules.router_shift]
     credits(net, now, node, router)
     arrivals(net, now, node, router)
     if router.deciding:

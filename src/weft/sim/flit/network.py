@@ -16,9 +16,11 @@ from weft.kernels.flit import multicast, records
 from weft.kernels.flit.multicast import Casts
 from weft.kernels.flit.net import FlitNet, Mail, Rules, Scratch, Traffic
 from weft.kernels.records import record
+from weft.kernels.teams import new_barrier
 from weft.sim.common.statistics import BATCHES
 from weft.sim.flit.adapter import Circuits
 from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Allocator, Arbiter, Router
+from weft.sim.flit.team import OF_RULES, members
 from weft.sim.flit.traffic import Load
 
 #: Cycles without any movement after which packets are stuck, beyond the longest delays.
@@ -235,6 +237,7 @@ def state(
     ageing: int = 0,
     lockstep: bool = False,
     seed: int = 0,
+    threads: int = 1,
     casts: Casts | None = None,
 ) -> FlitNet:
     """Return the state at cycle 0.
@@ -244,10 +247,11 @@ def state(
     - `ageing`: cycles by which a packet of high priority counts as older, for arbiter ``age``.
     - `lockstep`: whether all nodes must act in a cycle before any acts in the next one, because the
       routing reads the state of other nodes.
+    - `threads`: threads of the run; 1 for messages, circuits, or with `lockstep`.
     - `seed`: seed of the routing function's draws for messages; a `Load` has its own.
     - `casts`: multicasts among the messages; None if there are none.
     """
-    fabric, ends = links.fabric, links.ends
+    ends = links.ends
     load = traffic if isinstance(traffic, Load) else None
     messages = traffic if isinstance(traffic, FlitMessages) else None
     class_lanes = lanes_of_class(router, load)
@@ -259,10 +263,17 @@ def state(
         raise InputError(
             "packets that hold circuits have at least 2 flits, one of them the tail, not 1"
         )
-    nodes = ends + fabric.graph.num_rows
+    first = np.append(links.routers["first_in"], len(links.in_link))
+    of_threads, thread, place = members(ends, np.diff(first), threads)
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer
     inputs, outputs = links.inputs.copy(), links.outputs.copy()
+    for here, node, other, back in (
+        (inputs, "tail_node", links.outputs["head_node"], inputs["tail"]),
+        (outputs, "head_node", links.inputs["tail_node"], outputs["head"]),
+    ):
+        here["foreign"] = thread[here[node]] != thread[other[back]]
+        here[node] = place[here[node]]
     inputs["last_lane"] = outputs["last_lane"] = router.lanes - 1
     inputs["last_given"] = outputs["given_lane"] = router.lanes - 1
     outputs["free"] = (1 << router.lanes) - 1
@@ -303,11 +314,12 @@ def state(
     held = circuits or Circuits(0)
     longest = lag + router.vc_delay + router.routing_delay + slowest
     if circuits:
-        hops = nodes * (links.longest + held.acknowledge_hop)
+        hops = len(place) * (links.longest + held.acknowledge_hop)
         longest += hops + len(endpoints) * (held.service + held.turnaround)
     room = 2 * ends * (classes * window + 1) + len(in_lanes) // 4
     recent = router.arbiter == "least-recent"
-    words = -(-nodes // 64)
+    places = int(place.max()) + 1
+    words, planes = -(-places // 64), horizon * (1 if threads == 1 else 2)
     warmup, measure, rate = sizes.warmup, sizes.measure, float(sizes.rate / sizes.mean_size)
     settings: dict[str, Any] = dict(
         lanes=router.lanes, lane_shift=shift, classes=classes,
@@ -336,9 +348,13 @@ def state(
         rules=Rules(
             seed=np.uint64(seed if load is None else load.seed), rate=rate,
             stay=math.log1p(-rate) if rate < 1 else 0.0,
+            members=threads, places=places,
+            **{name: int(of_threads[0][name]) for name in OF_RULES},
             **{name: int(value) for name, value in settings.items()},
         ),
         count=record(records.COUNT, packets=room),
+        members=of_threads,
+        barrier=new_barrier(),
         inputs=inputs,
         outputs=outputs,
         in_lanes=in_lanes,
@@ -354,11 +370,11 @@ def state(
         mail=Mail(
             flits=np.zeros(horizon * len(inputs), dtype=np.int32),
             lanes=np.zeros(horizon * len(inputs), dtype=np.uint8),
-            flit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
+            flit_ports=np.zeros(planes * places, dtype=np.uint64),
             credits=np.zeros(horizon * len(outputs), dtype=np.uint32),
-            credit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
+            credit_ports=np.zeros(planes * places, dtype=np.uint64),
             acknowledged=np.full(horizon, -1, dtype=np.int32),
-            awake=_awake(horizon, words, ends),
+            awake=_awake(planes, words, place[:ends]),
         ),
         traffic=Traffic(target_offset=offset, targets=targets, **sizes.arrays()),
         scratch=Scratch(
@@ -387,10 +403,10 @@ def state(
     )  # fmt: skip
 
 
-def _awake(horizon: int, words: int, ends: int) -> NDArray[np.uint64]:
+def _awake(planes: int, words: int, ends: NDArray[np.int32]) -> NDArray[np.uint64]:
     """Return the bits of nodes to visit: all endpoints in cycle 0."""
-    bits = np.zeros(horizon * words * 64, dtype=np.uint8)
-    bits[:ends] = 1
+    bits = np.zeros(planes * words * 64, dtype=np.uint8)
+    bits[ends] = 1
     return np.packbits(bits, bitorder="little").view(np.uint64)
 
 

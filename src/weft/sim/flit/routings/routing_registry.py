@@ -17,7 +17,7 @@ from weft.kernels.flit.net import FlitNet
 from weft.kernels.flit.routing.common import nothing
 from weft.kernels.parts import StateParts, address_of, parts
 from weft.kernels.program.state import Ranks
-from weft.sim.flit import routing
+from weft.sim.flit import routing, team
 from weft.sim.flit.network import Links
 
 Choices = Callable[[FlitNet, int, int], list[tuple[int, int]]]
@@ -69,8 +69,10 @@ class Routing:
         if self.enter is not nothing:
             enter = address_of(self.enter, none, known, word, word, word)
         route = address_of(self.route, boolean, known, word, word, word, word, word)
-        rules = net.rules._replace(adaptive=int(self.adaptive), route=route, enter=enter)
-        state = StateParts(net._replace(rules=rules), hidden="routes")
+        own = {"adaptive": int(self.adaptive), "route": route, "enter": enter}
+        if len(net.members) > 1:
+            return team.loop(net, own)
+        state = StateParts(net._replace(rules=net.rules._replace(**own)), hidden="routes")
         return partial(run, state, parts(ranks))
 
 
