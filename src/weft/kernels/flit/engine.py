@@ -12,8 +12,10 @@ from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
 from weft.kernels.flit.lanes import ONE, bit, wake_at
 from weft.kernels.flit.multicast import hopeless
+from weft.kernels.flit.records import PACKET_SHIFT
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
+from weft.kernels.prefetch import prefetch
 from weft.kernels.program.operations import next_start, program_events, start_ready
 from weft.kernels.teams import meet
 
@@ -94,6 +96,35 @@ def _visit(net, ranks, begin, end, place, is_endpoint):
 
 
 @part_njit()
+def _fetch(net, begin, end, place):
+    """Request the memory that a router needs in the cycles from `begin` to before `end`."""
+    rules, mail = net.rules, net.mail
+    router = net.routers[place - rules.router_shift]
+    inputs, outputs = router.ready | router.waiting | router.deciding, np.uint64(0)
+    for cycle in range(begin, end):
+        bucket = cycle & (rules.horizon - 1)
+        ports = mail.flit_ports[bucket * rules.places + place]
+        inputs |= ports
+        outputs |= mail.credit_ports[bucket * rules.places + place]
+        while ports:
+            number = np.int64(router.first_in) + lowest_bit(ports)
+            ports &= ports - ONE
+            flit = mail.flits[bucket * len(net.inputs) + number]
+            prefetch(net.packets, np.int64(flit >> PACKET_SHIFT))
+    while inputs:
+        number = np.int64(router.first_in) + lowest_bit(inputs)
+        inputs &= inputs - ONE
+        prefetch(net.inputs, number)
+        prefetch(net.in_lanes, number << rules.lane_shift)
+        prefetch(net.in_lanes, (number << rules.lane_shift) + rules.lanes - 1)
+    while outputs:
+        number = np.int64(router.first_out) + lowest_bit(outputs)
+        outputs &= outputs - ONE
+        prefetch(net.outputs, number)
+        prefetch(net.out_lanes, number << rules.lane_shift)
+
+
+@part_njit()
 def _act(net, ranks, begin, end, first, last, are_endpoints):
     """Let the nodes of some places act; return whether one of them had something to do."""
     visited = np.uint64(0)
@@ -107,6 +138,8 @@ def _act(net, ranks, begin, end, first, last, are_endpoints):
         while bits:
             at = lowest_bit(bits)
             bits &= bits - ONE
+            if bits and not are_endpoints:
+                _fetch(net, begin, end, word * 64 + lowest_bit(bits))
             _visit(net, ranks, begin, end, word * 64 + at, are_endpoints)
     return visited != 0
 

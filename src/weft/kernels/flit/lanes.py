@@ -12,7 +12,6 @@ from weft.kernels.flit.records import (
     WAITING,
 )
 from weft.kernels.lean import part_njit
-from weft.kernels.prefetch import prefetch
 from weft.kernels.teams import set_bits
 
 ONE = np.uint64(1)
@@ -240,14 +239,7 @@ def arrivals(net, now, node, router):
     """Store the flits that arrive at a router."""
     rules, mail = net.rules, net.mail
     bucket = now & (rules.horizon - 1)
-    left = ports = announced(net, mail.flit_ports, now, node)
-    while left:
-        port = lowest_bit(left)
-        left &= left - ONE
-        number = np.int64(router.first_in) + port
-        flit = mail.flits[bucket * len(net.inputs) + number]
-        if flit & HEAD:
-            prefetch(net.packets, np.int64(flit >> PACKET_SHIFT))
+    ports = announced(net, mail.flit_ports, now, node)
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE

@@ -15,6 +15,7 @@ from weft.core.arguments import finite_number, whole_number
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.html import facts_table
+from weft.core.pool import cores
 from weft.core.signals import raise_deferred
 from weft.core.student import student_t
 from weft.fabrics import Fabric, check_fabric
@@ -31,6 +32,10 @@ from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
 
+#: Endpoints times cycles from which a run uses several threads by default: about a second.
+LARGE = 2_000_000
+#: Largest number of threads.
+MOST_THREADS = 1024
 #: Cycles between two reports of progress, at most.
 REPORT_CYCLES = 1 << 14
 #: Longest drain by default, relative to warm-up and measurement.
@@ -206,6 +211,7 @@ def simulate_flits(
     latency: NDArray[Any] | int = 1,
     policy: str | None = None,
     drain: int | None = None,
+    threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FlitTraffic:
     """Run synthetic traffic over routers with virtual channels, cycle by cycle.
@@ -230,6 +236,9 @@ def simulate_flits(
         of the engine, or ``ecmp``.
     drain
         Most cycles of the drain; by default ten times the warm-up and measurement.
+    threads
+        Threads that let parts of the fabric act side by side, with the same results; by default all
+        processors for a large run, otherwise 1.
     progress
         Function that is called from time to time with the present cycle and the last one.
 
@@ -240,7 +249,8 @@ def simulate_flits(
     Raises
     ------
     InputError
-        If a value is out of range, or there are too few virtual channels.
+        If a value is out of range, there are too few virtual channels, or the routing needs one
+        thread.
     NotApplicable
         If the routing or the pattern does not fit the fabric.
     """
@@ -256,10 +266,28 @@ def simulate_flits(
     links = Links.of(fabric, latency)
     chosen = bound(routing, links, lanes_of_class(router, load), policy)
     router = router.sized(load.largest, links.longest, chosen.escapes)
-    net = state(links, chosen.arrays, router, load, lockstep=chosen.remote)
+    net = state(
+        links, chosen.arrays, router, load, lockstep=chosen.remote,
+        threads=_threads(threads, links, chosen, until),
+    )  # fmt: skip
     began = time.perf_counter()
     net, why = _run(chosen, net, until, until + drain, progress)
     return _result(links, chosen, router, load, net, why, time.perf_counter() - began)
+
+
+def _threads(wanted: int | None, links: Links, routing: Routing, cycles: int) -> int:
+    """Return the number of threads of a run of at least some cycles."""
+    most = min(len(links.routers), links.ends)
+    if wanted is None:
+        large = not routing.remote and links.ends * cycles >= LARGE
+        return min(cores(), most) if large else 1
+    whole_number(wanted, "threads", 1, MOST_THREADS)
+    if wanted > 1 and routing.remote:
+        raise InputError(
+            f"threads {wanted}: {routing.name} reads the state of distant routers, so this run "
+            "needs 1 thread"
+        )
+    return min(wanted, most)
 
 
 def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = None) -> Routing:

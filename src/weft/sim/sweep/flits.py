@@ -79,6 +79,8 @@ class FlitSeries(Series):
     router: Router
     latency: NDArray[Any] | int
     drain: int | None
+    #: Threads of each run; None for all processors for a large run.
+    threads: int | None = 1
 
     @classmethod
     def of(
@@ -127,7 +129,7 @@ class FlitSeries(Series):
         routing, policy = self.configurations[number].what
         return simulate_flits(
             self.fabric, routing, load=replace(self.load, rate=rate), router=self.router,
-            latency=self.latency, policy=policy, drain=self.drain,
+            latency=self.latency, policy=policy, drain=self.drain, threads=self.threads,
             progress=lambda now, last: watch(now),
         )  # fmt: skip
 

@@ -23,11 +23,14 @@ FULL = 2
 #: Dimension of an input from an endpoint.
 NO_DIMENSION = 255
 
-# `PACKET.state`: dimension + 1 in the lowest bits, then flags; dimensions that a packet has left
-# the shortest path in take the bits from `DEROUTED`.
+# `PACKET.state`: dimension + 1 in the lowest bits, then flags. In order of dimensions, the bits from
+# `GOAL` are the coordinate at which the packet leaves this dimension, so that few routers need its
+# destination's; otherwise those from `DEROUTED` are the dimensions in which it left its shortest
+# path.
 DIMENSION = 0xFF
 CROSSED = 1 << 8
 SECOND = 1 << 9  # the packet has been at the router `PACKET.via`
+GOAL = 16
 DEROUTED = 16
 
 #: Random bits of a packet's key: the direction of ties, and the class of packets that do not cross.
@@ -95,24 +98,39 @@ def _step(net, packet, d, x, y):
 
 
 @part_njit()
-def _dor(net, row, target, packet, first_lane, lanes):
-    """Return the output and the lanes of the next step in order of dimensions.
+def _goes_on(net, row, packet):
+    """Return whether a packet has not come to the end of its dimension."""
+    state = np.int64(net.packets[packet].state)
+    d = (state & DIMENSION) - 1
+    return d >= 0 and net.routes.coordinate[row, d] != state >> GOAL
 
-    `first_lane` and `lanes` are the lanes of the packet's class that it may use; on a ring one half
-    of them is class 0. `PACKET.state` keeps the dimension and whether the dateline was crossed.
-    """
+
+@part_njit()
+def _turn(net, row, target, packet):
+    """Let a packet begin with its next dimension; what is known of its target is in its state."""
     routes, record = net.routes, net.packets[packet]
     d = 0
     while routes.coordinate[row, d] == routes.coordinate[target, d]:
         d += 1
-    x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
-    column, will_cross, crosses = _step(net, packet, d, x, y)
+    record.state = record.state & SECOND | (d + 1) | np.int64(routes.coordinate[target, d]) << GOAL
+
+
+@part_njit()
+def _dor(net, row, packet, first_lane, lanes):
+    """Return the output and the lanes of the next step in the packet's dimension.
+
+    `first_lane` and `lanes` are the lanes of the packet's class that it may use; on a ring one half
+    of them is class 0. `PACKET.state` keeps whether the dateline was crossed.
+    """
+    routes, record = net.routes, net.packets[packet]
+    state = np.int64(record.state)
+    d = (state & DIMENSION) - 1
+    column, will_cross, crosses = _step(
+        net, packet, d, np.int64(routes.coordinate[row, d]), state >> GOAL
+    )
     output = _output(net, packet, row, column)
     if routes.kind[d] != RING:
         return output, lanes_of(net, packet, first_lane, lanes)
-    state = np.int64(record.state)
-    if state & DIMENSION != d + 1:
-        state = (state & ~(DIMENSION | CROSSED)) | (d + 1)
     upper = state & CROSSED != 0
     if not upper and not will_cross:
         upper = _key_bit(net, packet, CLASSES + d) != 0
@@ -131,12 +149,15 @@ def route_dor(net, now, row, lane, packet, attempt):
     if attempt:
         return False
     lanes = np.int64(net.rules.class_lanes)
-    destination = np.int64(net.packets[packet].destination)
-    target = np.int64(net.routes.row[destination])
-    if row == target:
-        output, allowed = np.int64(net.inputs[destination].tail), lanes_of(net, packet, 0, lanes)
-    else:
-        output, allowed = _dor(net, row, target, packet, 0, lanes)
+    if not _goes_on(net, row, packet):
+        destination = np.int64(net.packets[packet].destination)
+        target = np.int64(net.routes.row[destination])
+        if row == target:
+            output = np.int64(net.inputs[destination].tail)
+            choose(net, lane, output, lanes_of(net, packet, 0, lanes))
+            return True
+        _turn(net, row, target, packet)
+    output, allowed = _dor(net, row, packet, 0, lanes)
     choose(net, lane, output, allowed)
     return True
 
@@ -158,15 +179,20 @@ def route_valiant(net, now, row, lane, packet, attempt):
     lanes = np.int64(net.rules.class_lanes)
     if row == record.via and not record.state & SECOND:
         record.state = SECOND
-    destination = np.int64(record.destination)
-    target = np.int64(net.routes.row[destination])
-    half = lanes // 2
-    if not record.state & SECOND:
-        output, allowed = _dor(net, row, np.int64(record.via), packet, 0, half)
-    elif row == target:
-        output, allowed = np.int64(net.inputs[destination].tail), lanes_of(net, packet, 0, lanes)
+    target, half = np.int64(record.via), lanes // 2
+    if record.state & SECOND:
+        destination = np.int64(record.destination)
+        target = np.int64(net.routes.row[destination])
+        if row == target:
+            output = np.int64(net.inputs[destination].tail)
+            choose(net, lane, output, lanes_of(net, packet, 0, lanes))
+            return True
+    if not _goes_on(net, row, packet):
+        _turn(net, row, target, packet)
+    if record.state & SECOND:
+        output, allowed = _dor(net, row, packet, half, lanes - half)
     else:
-        output, allowed = _dor(net, row, target, packet, half, lanes - half)
+        output, allowed = _dor(net, row, packet, 0, half)
     choose(net, lane, output, allowed)
     return True
 
