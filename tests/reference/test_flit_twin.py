@@ -138,6 +138,15 @@ def plain_state(twin: PlainFlits) -> dict[str, Any]:
     }
 
 
+def run_of(
+    name: str, routing: str, router: Router, load: Load, latency: Any, interval: Any, **options: Any
+) -> Run:
+    """Return the run of the kernel with the arguments of `Pair`."""
+    named = {"routing" if routing in (*TREE, *GRID) else "engine": routing}
+    times = [np.broadcast_to(time, fabric(name).num_links) for time in (latency, interval)]
+    return Run(fabric(name), router, load, **named, latency=times[0], interval=times[1], **options)
+
+
 class Pair:
     """The same run in the kernel and in the reference.
 
@@ -163,10 +172,8 @@ class Pair:
     ):
         where = fabric(name)
         times = [np.broadcast_to(time, where.num_links) for time in (latency, interval)]
-        by_name = routing in (*TREE, *GRID)
-        named = {"routing": routing} if by_name else {"engine": routing}
-        self.run = Run(where, router, load, **named, latency=times[0], interval=times[1], **options)
-        to = routing if by_name else table(name, routing)
+        self.run = run_of(name, routing, router, load, latency, interval, **options)
+        to = routing if routing in (*TREE, *GRID) else table(name, routing)
         self.twin = PlainFlits(
             where, to, router, load, *(time.tolist() for time in times), **options
         )
@@ -281,6 +288,19 @@ def test_the_kernel_follows_the_rules(seed: int) -> None:
     pair = Pair(**settings)
     for until in np.cumsum(np.random.default_rng(seed).integers(1, 60, size=6)).tolist():
         assert not pair.differences(until), (until, settings)
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("seed", range(170))
+def test_a_run_is_the_same_for_any_number_of_threads(seed: int) -> None:
+    settings = drawn(seed) | {"circuits": None}
+    runs = [run_of(**settings, threads=threads) for threads in (1, 2, 3, 7)]
+    for until in np.cumsum(np.random.default_rng(seed).integers(1, 120, size=4)).tolist():
+        for run in runs:
+            run.until(until)
+        alone, *others = map(state, runs)
+        for other in others:
+            assert other == alone, (until, settings)
 
 
 @pytest.mark.sampled(15)

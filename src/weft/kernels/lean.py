@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.np import arrayobj
-
 from weft.kernels.cache import njit
 from weft.kernels.libraries import LeanCompiler, PartCompiler
 
@@ -18,8 +14,7 @@ def lean_njit(**options: Any) -> Any:
     Numba counts a reference, by an atomic operation, whenever an array is taken out of a tuple.
     Event loops that pass tuples of arrays from function to function spend most of their time on
     these operations; without them, the flow level is three times as fast. Such a function must not
-    create arrays, only read and write its arguments. Variables that index arrays must not be
-    negative: they do not count from the end.
+    create arrays, only read and write its arguments.
 
     `**options`: options of `njit`; compiled code is cached.
     """
@@ -47,16 +42,3 @@ def tiny_njit(**options: Any) -> Any:
     however little it does. Inlining a larger function would cost each caller more than that.
     """
     return part_njit(inline="always", **options)
-
-
-_fixed_index: Any = arrayobj.fix_integer_index
-
-
-def _plain_index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-    """Leave out the test whether an index is negative, a tenth of the code of event loops."""
-    if context.enable_nrt or isinstance(index, ir.Constant):
-        return _fixed_index(context, builder, kind, index, size)
-    return context.cast(builder, index, kind, types.intp)
-
-
-arrayobj.fix_integer_index = _plain_index

@@ -30,7 +30,7 @@ from numba.extending import (
 )
 
 from weft.kernels.described import described
-from weft.kernels.lean import _plain_index, lean_njit
+from weft.kernels.lean import lean_njit
 
 #: Kernel -> the same kernel, compiled to be called by its address.
 ENTRIES: dict[Any, Any] = {}
@@ -278,6 +278,6 @@ def _attribute(context, builder, kind, address, name):
 @cache
 def _lowering() -> str:
     """Return a digest of what this module compiles, which no other fingerprint contains."""
-    functions = (_attribute, _call, _plain_index, _unbox, _words)
+    functions = (_attribute, _call, _unbox, _words)
     text = "".join(described(each.__code__, each.__doc__, set()) for each in functions)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

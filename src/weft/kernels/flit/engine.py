@@ -125,6 +125,21 @@ def _fetch(net, begin, end, place):
 
 
 @part_njit()
+def _fetch_arrivals(net, begin, end, bits, place):
+    """Request what the endpoints from a place on know of the packets that arrive at them."""
+    rules, mail = net.rules, net.mail
+    while bits:
+        at = place + lowest_bit(bits)
+        bits &= bits - ONE
+        for cycle in range(begin, end):
+            bucket = cycle & (rules.horizon - 1)
+            if mail.flit_ports[bucket * rules.places + at]:
+                number = bucket * len(net.inputs) + at - rules.end_shift
+                prefetch(net.origins, np.int64(mail.flits[number] >> PACKET_SHIFT))
+                prefetch(net.packets, np.int64(mail.flits[number] >> PACKET_SHIFT))
+
+
+@part_njit()
 def _act(net, ranks, begin, end, first, last, are_endpoints):
     """Let the nodes of some places act; return whether one of them had something to do."""
     visited = np.uint64(0)
@@ -135,6 +150,8 @@ def _act(net, ranks, begin, end, first, last, are_endpoints):
         if word * 64 + 64 > last:
             bits &= bit(last & 63) - ONE
         visited |= bits
+        if are_endpoints:
+            _fetch_arrivals(net, begin, end, bits, word * 64)
         while bits:
             at = lowest_bit(bits)
             bits &= bits - ONE

@@ -29,6 +29,7 @@ class Rules(NamedTuple):
     hold_switch: int = 0  # 1: an output serves one packet at a time
     turns: int = 0  # 1: outputs have a `TURN`, for hold_switch and slow links
     checks: int = 0  # 1: a ready lane may be unable to send: with `turns`, or shared buffers
+    plain: int = 0  # 1: one iteration, inputs first and in turn, no speed-up and no `checks`
     atomic: int = 0  # 1: a packet may use an output lane only when its buffer is empty
     whole: int = 0  # 1: a packet needs room for all its flits (virtual cut-through)
     stored: int = 0  # 1: all flits of a packet must have arrived (store and forward)

@@ -332,6 +332,9 @@ def state(
         arbiter=ARBITERS[router.arbiter], input_speedup=router.input_speedup,
         output_speedup=router.output_speedup, hold_switch=router.hold_switch,
         turns=has_turns, checks=has_turns or router.shared_buffer > 0,
+        plain=not (has_turns or router.shared_buffer)
+        and (router.iterations, router.input_speedup, router.output_speedup) == (1, 1, 1)
+        and (router.allocator, router.arbiter) == ("input-first", "round-robin"),
         atomic=router.atomic, whole=router.switching != "wormhole",
         stored=router.switching == "store-and-forward", window=window,
         circuits=circuits is not None, service=held.service, turnaround=held.turnaround,

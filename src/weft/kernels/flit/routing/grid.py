@@ -23,10 +23,10 @@ FULL = 2
 #: Dimension of an input from an endpoint.
 NO_DIMENSION = 255
 
-# `PACKET.state`: dimension + 1 in the lowest bits, then flags. In order of dimensions, the bits from
-# `GOAL` are the coordinate at which the packet leaves this dimension, so that few routers need its
-# destination's; otherwise those from `DEROUTED` are the dimensions in which it left its shortest
-# path.
+# `PACKET.state`: dimension + 1 in the lowest bits, then flags. In order of dimensions, the bits
+# from `GOAL` are the coordinate at which the packet leaves this dimension, so that few routers need
+# its destination's; otherwise those from `DEROUTED` are the dimensions in which it left its
+# shortest path.
 DIMENSION = 0xFF
 CROSSED = 1 << 8
 SECOND = 1 << 9  # the packet has been at the router `PACKET.via`
