@@ -85,11 +85,9 @@ def loop(net: FlitNet, known: Any) -> Callable[[int], int]:
             each = int(count.packets) // threads
             for other in nets[1:]:
                 count.packets -= each
-                other.count.now, other.count.moved, other.count.packets = (
-                    count.now,
-                    count.moved,
-                    each,
-                )
+                other.count.packets = each
+                for name in ("now", "moved", "serial"):
+                    other.count[name] = count[name]
                 at = int(count.packets)
                 other.free_packets[:each] = net.free_packets[at : at + each]
             why = team.run(run, [(state, ranks, cycle) for state, ranks in states])[0]
@@ -116,7 +114,8 @@ def _add(net: FlitNet, other: FlitNet) -> None:
     at, more = int(net.count.packets), int(other.count.packets)
     net.free_packets[at : at + more] = other.free_packets[:more]
     net.count.packets = at + more
-    net.count.moved = max(net.count.moved, other.count.moved)
+    for name in ("moved", "serial"):
+        net.count[name] = max(net.count[name], other.count[name])
     for name in SUMS:
         net.count[name] += other.count[name]
         other.count[name] = 0
