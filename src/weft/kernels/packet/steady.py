@@ -37,7 +37,9 @@ from weft.kernels.program.events import pop_event
 from weft.kernels.program.state import Heap
 from weft.kernels.records import record_type
 
-#: Longest period that is found, in checks of a part.
+#: A part is compared at the end of every so many packets of a message.
+EVERY = 2
+#: Longest period that is found, in such comparisons.
 RECENT = 32
 
 #: Part of the traffic: messages whose paths are connected by common links.
@@ -59,6 +61,7 @@ PART = record_type(
     kept_at="i4",  # number of the check at which the state was kept
     is_frozen="u1",
     is_read="u1",  # 1 while its events are read
+    ends="u1",  # ends of packets by which it is checked
 )
 
 #: State and counters.
@@ -444,7 +447,8 @@ def _check(net, steady, part, now):
     pace = messages[checked.paced_by]
     later = now + _packet_time(net, np.int64(checked.paced_by))
     _schedule(steady, part, pace.ready_ps - 1 if pace.ready_ps > now + 1 else later)
-    if not is_end:
+    checked.ends += is_end
+    if not is_end or checked.ends % EVERY:
         return
     checked.present = _visit(net, steady, part, now, 0, 1)
     if checked.checks > checked.kept_at + RECENT:
