@@ -1,6 +1,6 @@
 """The loop of the flit level: endpoints and routers act cycle by cycle (docs/flit-level.md).
 
-Nodes act on their own state only and reach others by mail that arrives at least `RULES.stride`
+Nodes act on their own state only and reach others by mail that arrives at least `FlitRules.stride`
 cycles later. So a node may act in that many cycles before the next node does, while its state is in
 the cache, and the order of nodes is irrelevant. Only nodes with something to do are visited.
 Threads share the nodes: in each round all let their endpoints act and meet, then their routers.
@@ -179,7 +179,7 @@ def _tell(net, visited):
 
 @lean_njit(nogil=True)
 def run(net, ranks, until):
-    """Simulate up to a cycle, as one of `RULES.members` threads.
+    """Simulate up to a cycle, as one of `FlitRules.members` threads.
 
     `net`: `weft.kernels.parts.StateParts` of a `FlitNet`, with `routes` hidden. `ranks`: None, or
     parts of a `weft.kernels.program.state.Ranks` with times in int64 ps.

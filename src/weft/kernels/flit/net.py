@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
-class Rules(NamedTuple):
+class FlitRules(NamedTuple):
     """Settings of a run, numbers that kernels need not read again; delays are cycles."""
 
     lanes: int = 0
@@ -73,7 +73,7 @@ class Rules(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """Flits and credits under way, by the cycle of their arrival modulo `RULES.horizon`.
+    """Flits and credits under way, by the cycle of their arrival modulo `FlitRules.horizon`.
 
     At most one flit and one credit of each lane arrive over a link in a cycle. With several
     threads, there are two of each array of bits: the second one is for what comes from nodes of
@@ -136,7 +136,7 @@ class Scratch(NamedTuple):
 class FlitNet(NamedTuple):
     """State that all kernels of the flit level share."""
 
-    rules: Rules
+    rules: FlitRules
     #: One `COUNT`.
     count: Any
     #: `MEMBER` of each thread, and their barrier.

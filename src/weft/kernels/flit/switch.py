@@ -416,7 +416,7 @@ def _use(scratch, rules, port, out_port):
 
 @part_njit()
 def _cross_once(net, now, router):
-    """Send flits as `cross` does with `RULES.plain`, if all ports take part."""
+    """Send flits as `cross` does with `FlitRules.plain`, if all ports take part."""
     scratch, shift = net.scratch, net.rules.lane_shift
     wanted, seen_in, seen_out = np.uint64(0), np.uint64(0), np.uint64(0)
     ports = router.ready

@@ -14,7 +14,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flit import multicast, records
 from weft.kernels.flit.multicast import Casts
-from weft.kernels.flit.net import FlitNet, Mail, Rules, Scratch, Traffic
+from weft.kernels.flit.net import FlitNet, FlitRules, Mail, Scratch, Traffic
 from weft.kernels.records import record
 from weft.kernels.teams import new_barrier
 from weft.sim.common.statistics import BATCHES
@@ -348,7 +348,7 @@ def state(
         batch=-(-measure // BATCHES[0]) if load else 2**60,
     )  # fmt: skip
     return FlitNet(
-        rules=Rules(
+        rules=FlitRules(
             seed=np.uint64(seed if load is None else load.seed), rate=rate,
             stay=math.log1p(-rate) if rate < 1 else 0.0,
             members=threads, places=places,

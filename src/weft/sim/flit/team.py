@@ -16,7 +16,7 @@ from weft.kernels.parts import StateParts
 from weft.kernels.records import record
 from weft.kernels.teams import Team
 
-#: Fields of `MEMBER` that `Rules` has, too.
+#: Fields of `MEMBER` that `FlitRules` has, too.
 OF_RULES = ("first_end", "last_end", "first_router", "last_router", "end_shift", "router_shift")
 #: Fields of `COUNT` that are sums.
 SUMS = (
@@ -65,7 +65,7 @@ def members(
 def loop(net: FlitNet, known: Any) -> Callable[[int], int]:
     """Return the function that simulates up to a cycle with the threads of a state.
 
-    `known`: settings that `Rules` gets for the loop, by name.
+    `known`: settings that `FlitRules` gets for the loop, by name.
     """
     count, threads = net.count, len(net.members)
     team = Team(threads)
