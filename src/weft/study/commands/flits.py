@@ -184,6 +184,7 @@ def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     result = simulate_flits(
         fabric, routing, load=_load(keys), router=keys.router.instance,
         latency=keys.latency, policy=keys.policy[0] if keys.policy else None, drain=keys.drain,
+        threads=1,
         progress=lambda now, last: watch(now),
     )  # fmt: skip
     row = measured(result, keys.router.instance)
