@@ -120,6 +120,23 @@ def test_loaded_fabrics_are_the_same_for_any_number_of_threads(spec: str, policy
             assert_same(one, several, (spec, policy))
 
 
+def test_letters_wait_when_their_part_has_no_room_for_them() -> None:
+    """So many packets are under way that parts need more slots while they take their mail."""
+    fabric = weft.fabric("xgft:2;8,6;1,4,rate=4xQDR")
+    routes = weft.route(fabric, "ecmp")
+    work = open_loop(
+        fabric.num_hosts, "uniform", load=1.0, rate_gbps=32.0, size=64, duration_ns=5000.0,
+        seed=2,
+    )  # fmt: skip
+    options: dict[str, Any] = {
+        "hardware": Hardware(mtu_bytes=256, queues="input"), "policy": "ecmp",
+        "snapshot_ns": 1500.0, "level": "packet", "seed": 2,
+    }  # fmt: skip
+    one = weft.simulate(fabric, routes, work, threads=1, **options)
+    for threads in THREADS:
+        assert_same(one, weft.simulate(fabric, routes, work, threads=threads, **options), work)
+
+
 def test_a_lookahead_of_one_picosecond_more_would_be_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
