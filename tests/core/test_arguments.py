@@ -139,6 +139,18 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_its_size(monkeypatch) -
             route(fabric, name)
 
 
+def test_pages_of_files_are_free_memory_of_a_cgroup(tmp_path, monkeypatch) -> None:
+    group = tmp_path / "sys" / "fs" / "cgroup"
+    group.mkdir(parents=True)
+    monkeypatch.setattr(arguments, "Path", lambda name: tmp_path / name.lstrip("/"))
+    (group / "memory.max").write_text("8000\n")
+    (group / "memory.current").write_text("7000\n")
+    (group / "memory.stat").write_text("anon 900\nactive_file 500\ninactive_file 5500\nfile 6000\n")
+    assert arguments.available_bytes() == 7000
+    (group / "memory.max").write_text("max\n")
+    assert arguments.available_bytes() is None
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_engines_route_or_refuse_any_small_fabric() -> None:
     random = np.random.default_rng(1)

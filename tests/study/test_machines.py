@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from weft.advice.machine_room import Prices
-from weft.core.errors import InputError, NotApplicable, TooLarge
+from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.fabrics.topology.sizing import machines_for
 from weft.study.machines import (
     HIGHER,
@@ -122,7 +122,7 @@ def test_saturation_is_that_of_the_search_or_full_load(
 )  # fmt: skip
 def test_what_cannot_be_computed_is_named_and_the_rest_is_there(step, what, left, monkeypatch):
     def refuse(*_, **options):
-        raise TooLarge(f"{step} would take 1 TiB")
+        raise OutOfMemory(f"{step} would take 1 TiB")
 
     run = MachineRun("torus:4x4", workload="allreduce:size=64KiB")
     whole = describe_machine(run)

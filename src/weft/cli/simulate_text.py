@@ -173,7 +173,7 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
 def show_forecasts(outcomes: Iterable[Outcome], out: Console) -> int:
     """Print the time and memory that each run is expected to take.
 
-    Return the exit status: 1 if a run does not fit.
+    Return the exit status: 1 if memory does not suffice for a run, or it would fail.
     """
     found, known, rows = list(outcomes), [], []
     for outcome in found:
@@ -201,7 +201,8 @@ def show_forecasts(outcomes: Iterable[Outcome], out: Console) -> int:
         span = clock_span(sum(told.least_s for told in known), sum(told.most_s for told in known))
         most = bytes_text(max(told.memory_bytes for told in known))
         out.print(f"all runs: {span}, up to {most} of memory at a time", soft_wrap=True)
-    return 0 if len(known) == len(found) else 1
+    fine = {"not run", "does not fit"}
+    return 0 if known and all(outcome.status in fine for outcome in found) else 1
 
 
 def _only_written(experiment: Experiment) -> list[str]:

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, TooLarge
+from weft.core.errors import InputError, OutOfMemory
 
 _INT64 = np.iinfo(np.int64)
 #: Largest count or index that fits into 32 bits.
 MAX_INT32 = 2**31 - 1
+_CACHED = re.compile(r"^(?:in)?active_file (\d+)$", re.MULTILINE)
 _MEMORY = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -204,7 +205,9 @@ def available_bytes() -> int | None:
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         most, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
-        limits.append(max(0, int(most) - int(used)))
+        # Pages of files, which count as used, are given up for others.
+        pages = sum(map(int, _CACHED.findall((group / "memory.stat").read_text())))
+        limits.append(max(0, int(most) - int(used) + pages))
     limits.append(free_addresses())
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -229,7 +232,7 @@ def need_memory(needed: int, what: str, instead: str) -> None:
     """
     free = available_bytes() if needed > 2**28 else None
     if free is not None and needed > free:
-        raise TooLarge(
+        raise OutOfMemory(
             f"{what} would take {bytes_text(needed)} of memory, and {bytes_text(free)} are free; "
             f"{instead}"
         )

@@ -77,12 +77,8 @@ class NotApplicable(WeftError):
         super().__init__(message)
 
 
-class OutOfMemory(WeftError, MemoryError):
-    """A computation that needs more memory than there is; it has not begun."""
-
-
-class TooLarge(NotApplicable):
-    """Refusal of a computation that needs more memory than is free."""
+class OutOfMemory(NotApplicable, MemoryError):
+    """Refusal of a computation that needs more memory than is free; it has not begun."""
 
 
 class UnroutedWarning(UserWarning):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,7 @@ def meet(barrier, members):
         if looks < _LOOKS:
             pause()
         elif load(barrier, _FAILED):
-            return False
+            return load(barrier, _MEETING) != meeting  # all may have come before the failure
         else:
             offer_processor()
     return True
@@ -181,10 +181,14 @@ class Team:
             return [kernel(*arguments[0])]
         if hasattr(kernel, "compile"):  # once, and in this thread
             kernel.compile(tuple(map(typeof, arguments[0])))
-        futures = [self._others.submit(alone, own) for own in arguments[1:]]
+        futures: list[Future[Any]] = []
         try:
-            first = alone(arguments[0])
+            futures.extend(self._others.submit(alone, own) for own in arguments[1:])
+            first = kernel(*arguments[0])
             return [first, *(each.result() for each in futures)]
+        except BaseException:
+            self.barrier[_FAILED] = 1
+            raise
         finally:
             wait(futures)
             self.barrier[:] = 0

@@ -13,7 +13,7 @@ import polars as pl
 from weft.advice.machine_room import CostPlan, Prices, cost
 from weft.core.arguments import bytes_text
 from weft.core.columns import Column
-from weft.core.errors import InputError, NotApplicable, TooLarge
+from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.fabrics import Fabric
 from weft.fabrics.arrays import LinkKind
 from weft.fabrics.faults import Faults
@@ -156,7 +156,7 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     try:
         measured |= _of_routes(*given, run.seed)
         measured |= _of_run(run, *routed(*given)[:2])
-    except (TooLarge, MemoryError) as error:
+    except MemoryError as error:
         what = "times" if measured["engine"] else "routes, and figures that need them"
         without[what] = str(error) or "not enough memory"
     found, lacking = fabric_figures(
@@ -259,7 +259,7 @@ def routed(
         try:
             routes = route(fabric, name)
         except NotApplicable as error:
-            refusal = TooLarge if isinstance(error, TooLarge) else refusal
+            refusal = OutOfMemory if isinstance(error, OutOfMemory) else refusal
             reasons.append(str(error))
             continue
         checked = validate(fabric, routes)
@@ -313,7 +313,7 @@ def fabric_figures(
     ):  # fmt: skip
         try:
             found |= figures()
-        except (InputError, TooLarge) as error:
+        except (InputError, OutOfMemory) as error:
             lacking[what] = str(error)
     return found, lacking
 

@@ -236,10 +236,9 @@ def run(net, ranks, until, most_events):
         time = np.int64(_upcoming(net, ranks))
         if several:
             time = agree(net, time, why)
-            if not take_mail(net):
-                if why == BEYOND:
-                    why = np.int64(NO_ROOM)
-                if 0 <= time <= last:
+            if time >= 0 and not take_mail(net):
+                why = np.int64(NO_ROOM)
+                if time <= last:
                     continue  # the others, which go on, learn of it at the next meeting
             count.horizon_ps = min(count.horizon_ps, last + 1)
         if why != BEYOND:

@@ -110,8 +110,9 @@ def agree(net, upcoming, why):
 
     `upcoming`: time of the next event of this part. `why`: 0, or a reason to stop.
 
-    Returns the earliest time of an event of any part; -1 if a part has a reason to stop. Sets
-    `COUNT.horizon_ps` to the time before which this part may handle events.
+    Returns the earliest time of an event of any part; -1 if a part has a reason to stop: nothing
+    has changed then, and the parts meet once more before they go on. Sets `COUNT.horizon_ps` to the
+    time before which this part may handle events.
     """
     count, rules, told = net.count, net.rules, net.mail.told
     base = count.box * rules.parts
@@ -120,27 +121,26 @@ def agree(net, upcoming, why):
     told[own + 1] = count.mail_ps
     told[own + 2] = why
     told[own + 3] = count.hops - count.window_hops
-    count.window_hops = count.hops
-    count.letters += count.mailed
-    count.windows += 1
     if not meet(net.mail.barrier, rules.parts):
         return np.int64(-1)
     others = np.int64(NEVER)
-    stops = False
     most = np.int64(0)
     for part in range(rules.parts):
         line = (base + part) * LINE
+        if told[line + 2]:
+            return np.int64(-1)
         others = min(others, told[line + 1])
         if part != count.part:
             others = min(others, told[line])
-        stops |= told[line + 2] != 0
         most = max(most, told[line + 3])
     count.longest_hops += most
+    count.window_hops = count.hops
+    count.letters += count.mailed
+    count.windows += 1
     count.box ^= 1
     count.mailed = 0
     count.mail_ps = NEVER
     to = (count.box * rules.parts + count.part) * rules.parts
-    for part in range(rules.parts):
-        net.mail.first[to + part] = -1
+    net.mail.first[to : to + rules.parts] = -1
     count.horizon_ps = others + rules.lookahead_ps
-    return np.int64(-1) if stops else min(others, upcoming)
+    return min(others, upcoming)

@@ -84,7 +84,9 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "workload": Column(pl.String, "", "Workloads of the jobs, joined by +"),
     "placement": Column(pl.String, "", "Placements of the jobs, joined by + unless all are equal"),
     "status": Column(
-        pl.String, "", "Status: complete, partial, stopped, does not fit, failed or not run"
+        pl.String,
+        "",
+        "Status: complete, partial, stopped, does not fit, out of memory, failed or not run",
     ),
     "reason": Column(pl.String, "", "Reason of a missing or partial result (null if complete)"),
     "makespan_ns": Column(

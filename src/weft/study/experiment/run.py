@@ -22,7 +22,7 @@ from weft.sim.flit import routing as routings
 from weft.sim.flow.contention import INFINIBAND
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.options import check_policy
-from weft.study.experiment.run_level import Outcome, duration, run_level
+from weft.study.experiment.run_level import Outcome, duration, refused, run_level
 from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
 from weft.workload import Workload, WorkloadBuilder, load_workload
@@ -33,6 +33,8 @@ from weft.workload.placement.placement_registry import allowed_hosts
 from weft.workload.places import Places
 from weft.workload.rolled import ROLLED_FROM, RolledWorkload
 
+#: Error of an experiment by the status of its only run.
+_ERRORS = {"does not fit": NotApplicable, "out of memory": OutOfMemory, "failed": InputError}
 #: Largest number of operations of workloads that are kept for later runs; about 0.6 GB.
 _KEPT_OPS = 10_000_000
 
@@ -289,12 +291,8 @@ class _Session:
         """Perform the only run; raise an error if it does not fit or fails."""
         (run,) = self._runs
         outcome = self.perform(run)
-        if outcome.status == "does not fit":
-            raise NotApplicable(outcome.reason)
-        if outcome.status == "out of memory":
-            raise OutOfMemory(outcome.reason)
-        if outcome.status == "failed":
-            raise InputError(outcome.reason)
+        if (error := _ERRORS.get(outcome.status)) is not None:
+            raise error(outcome.reason)
         return outcome
 
     def perform(self, run: Run) -> Outcome:
@@ -308,11 +306,11 @@ class _Session:
         if run.engine is not None:
             found = self._loaded.routes(self._fabric, run.engine, self._at)
             if isinstance(found, NotApplicable):
-                return Outcome(run, "does not fit", str(found))
+                return refused(run, found)
             routes = found
         self._at("running")
         if isinstance(mix, NotApplicable):
-            return Outcome(run, "does not fit", str(mix))
+            return refused(run, mix)
         outcome = run_level(
             self._experiment, run, self._fabric, routes, mix, self._model, self._at, self._expect,
             self._dry,

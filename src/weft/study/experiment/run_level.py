@@ -119,9 +119,7 @@ def run_level(
     except IncompleteRun as reason:
         return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
     except NotApplicable as reason:
-        return Outcome(run, "does not fit", str(reason), mix=mix, notes=notes)
-    except OutOfMemory as reason:
-        return Outcome(run, "out of memory", str(reason), mix=mix, notes=notes)
+        return refused(run, reason, mix, notes)
     except InputError as reason:
         return Outcome(run, "failed", str(reason) + _whose_ranks(mix), mix=mix, notes=notes)
     took = time.perf_counter() - began
@@ -142,6 +140,14 @@ def run_level(
     now = Progress(0, 0, arrived, len(messages), result.end_ps / PS_PER_NS)
     why = f"{why}, {_so_far(now)}; the result is partial"
     return Outcome(run, "partial", why, result, mix, notes, took, interrupted=interrupted)
+
+
+def refused(
+    run: Run, reason: NotApplicable, mix: JobMix | None = None, notes: tuple[str, ...] = ()
+) -> Outcome:
+    """Return the outcome of a run that cannot begin."""
+    status: Status = "out of memory" if isinstance(reason, OutOfMemory) else "does not fit"
+    return Outcome(run, status, str(reason), mix=mix, notes=notes)
 
 
 def _whose_ranks(mix: JobMix) -> str:

@@ -256,10 +256,10 @@ def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
             return Packed("lost", f"{name}: {reason} while the study ran")
         tables = {name: _parquet(table) for name, table in result.tables.items()}
         return Packed(result.status, result.reason, _json(result.measures), tables)
-    except NotApplicable as error:
-        return Packed("does not fit", str(error))
     except MemoryError as error:
         return Packed("out of memory", str(error) or "not enough memory")
+    except NotApplicable as error:
+        return Packed("does not fit", str(error))
     except WeftError as error:
         return Packed("failed", str(error))
     except Exception as error:
