@@ -2,12 +2,14 @@
 
 Ranks, links and routes are coloured, and colours are refined until equal ranks have equal programs,
 peers, routes and links (an equitable partition; Cardon and Crochemore 1982). Then the program of
-one rank of each cell, over one link of each cell, goes through the same times as all of them.
+one rank of each cell, over one link of each cell, goes through the same times as all of them. The
+colours are hashes, so the partition is checked at the end.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,37 +41,35 @@ def cells_of(work: RolledWorkload, network: Network, route: NDArray[np.int32]) -
     """Return the cells of the ranks of a workload.
 
     `route`: int32 [maps, ranks]: route in `network` of each rank to its peer, -1 without one. If
-    ranks share an adapter, routes are split, or a link is in several ways like another one for the
-    same messages, each rank is a cell.
+    ranks share an adapter or a route, routes are split, or a link is in several ways like another
+    one for the same messages, each rank is a cell.
     """
-    ranks = work.num_ranks
-    source = np.full(ranks, -1, dtype=np.int64)
-    for each in route:
-        source[each >= 0] = network.route_source[each[each >= 0]]
+    ends = np.stack(np.nonzero(route >= 0))
+    on = route[*ends]
+    source = np.full(work.num_ranks, -1, dtype=np.int64)
+    source[ends[1]] = network.route_source[on]
     used = source[source >= 0]
-    if len(np.unique(used)) == len(used) and not len(network.route_share):
-        colour, link_colour, route_colour = _coloured(work, network, route)
-        found = _quotient(work, network, route, colour, link_colour, route_colour)
-        if found is not None:
-            return found
-    own = np.arange(ranks)
-    peer = work.peers.astype(np.int64)
-    return Cells(own, own, np.ones(ranks, dtype=np.int64), peer, network, route)
+    alone = len(np.unique(used)) == len(used) and not len(network.route_share)
+    if alone and len(on) == network.num_routes:
+        colours = _coloured(work, network, route, ends[:, np.argsort(on)])
+        if colours is not None and int(colours[0].max()) + 1 < work.num_ranks:
+            return _quotient(work, network, route, *colours)
+    own = np.arange(work.num_ranks)
+    return Cells(own, own, np.ones_like(own), work.peers.astype(np.int64), network, route)
 
 
 def _coloured(
-    work: RolledWorkload, network: Network, route: NDArray[np.int32]
-) -> tuple[Ints, Ints, Ints]:
-    """Return numbers of the colours of ranks, links and routes."""
-    links = len(network.capacity_bytes_per_ns)
-    hops = np.diff(network.route_offset)
+    work: RolledWorkload, network: Network, route: NDArray[np.int32], ends: Ints
+) -> tuple[Ints, Ints] | None:
+    """Return the colours of ranks and links, from 0; None if one link cannot stand for others.
+
+    `ends`: int64 [2, routes], map of peers and sending rank of each route.
+    """
+    by_map, sender = ends
+    target = work.peers[by_map, sender]
+    links, hops = len(network.capacity_bytes_per_ns), np.diff(network.route_offset)
     of_entry = np.repeat(np.arange(len(hops)), hops)
     place = np.arange(len(of_entry)) - network.route_offset[of_entry]
-    from_rank, to_rank, by_map = np.zeros((3, len(hops)), dtype=np.int64)
-    for number, each in enumerate(route):
-        there = np.flatnonzero(each >= 0)
-        from_rank[each[there]], to_rank[each[there]] = there, work.peers[number, there]
-        by_map[each[there]] = number
     fixed = _mix(
         _mix(by_map.astype(np.uint64), network.route_latency_ns.view(np.uint64)),
         network.route_rate_bytes_per_ns.view(np.uint64),
@@ -80,7 +80,7 @@ def _coloured(
     while True:
         path = np.zeros(len(hops), dtype=np.uint64)
         np.add.at(path, of_entry, _mix(link[network.route_link], place))
-        flow = _mix(_mix(fixed, path), _mix(rank[from_rank], rank[to_rank]))
+        flow = _mix(_mix(fixed, path), _mix(rank[sender], rank[target]))
         crossing = np.zeros(links, dtype=np.uint64)
         np.add.at(crossing, network.route_link, _mix(flow[of_entry], place))
         link = _mix(link, crossing)
@@ -93,8 +93,42 @@ def _coloured(
         if now == count:
             break
         count = now
-    numbers = (np.unique(each, return_inverse=True)[1] for each in (rank, link, flow))
-    return tuple(each.astype(np.int64) for each in numbers)  # type: ignore[return-value]
+    of_rank, of_link, of_flow = (
+        np.unique(each, return_inverse=True)[1] for each in (rank, link, flow)
+    )
+    along = of_link[network.route_link]
+    kinds = int(of_flow.max(initial=0)) + 1
+    kind = np.unique(network.route_link.astype(np.int64) * kinds + of_flow[of_entry])
+    begin = np.searchsorted(kind, np.arange(links + 1) * kinds)
+    like = (np.where(to < 0, -1, of_rank[to]) for to in work.peers)
+    by = (np.where(on < 0, -1, of_flow[on]) if len(hops) else on for on in route)
+    sound = (
+        # A link carries each kind of route once, and no route crosses two links of a cell.
+        len(kind) == len(along) == len(np.unique(of_entry * (links + 1) + along))
+        and _alike(of_rank, (work.program_of, *like, *by))
+        and _alike(of_link, (network.capacity_bytes_per_ns,), begin, kind % kinds)
+        and _alike(
+            of_flow,
+            (by_map, of_rank[sender], network.route_latency_ns, network.route_rate_bytes_per_ns),
+            network.route_offset, along,
+        )
+    )  # fmt: skip
+    return (of_rank, of_link) if sound else None
+
+
+def _alike(
+    colour: Ints, columns: Iterable[NDArray[Any]], offset: Any = None, values: Any = None
+) -> bool:
+    """Return whether all of a colour have equal values in columns, and equal rows of values."""
+    first = np.unique(colour, return_index=True)[1][colour]
+    equal = all(np.array_equal(each, each[first]) for each in columns)
+    if offset is None or not equal:
+        return equal
+    length = np.diff(offset)
+    if not np.array_equal(length, length[first]):
+        return False
+    at = np.arange(len(values)) + np.repeat(offset[first] - offset[:-1], length)
+    return np.array_equal(values, values[at])
 
 
 def _mix(one: _Hashes, other: NDArray[np.generic]) -> _Hashes:
@@ -107,50 +141,28 @@ def _mix(one: _Hashes, other: NDArray[np.generic]) -> _Hashes:
 
 
 def _quotient(
-    work: RolledWorkload,
-    network: Network,
-    route: NDArray[np.int32],
-    cell: Ints,
-    link_cell: Ints,
-    flow_cell: Ints,
-) -> Cells | None:
-    """Return the cells; None if there are as many as ranks, or one link cannot stand for others."""
-    _, first, cell, size = np.unique(
-        cell, return_index=True, return_inverse=True, return_counts=True
-    )
-    if len(first) == len(cell):
-        return None
+    work: RolledWorkload, network: Network, route: NDArray[np.int32], cell: Ints, link_cell: Ints
+) -> Cells:
+    """Return the cells of colours, with one link and one route of each."""
+    _, first, size = np.unique(cell, return_index=True, return_counts=True)
     # Cells are in the order of their first ranks, by which operations of equal times are ordered.
     by_rank = np.argsort(first)
     first, size, cell = first[by_rank], size[by_rank], np.argsort(by_rank)[cell]
-    _, first_link = np.unique(link_cell, return_index=True)
-    hops = np.diff(network.route_offset)
-    of_entry = np.repeat(np.arange(len(hops)), hops)
-    along = link_cell[network.route_link]
-    # A link carries each kind of route once, and no route crosses two links of a cell.
-    kinds, cells = int(flow_cell.max(initial=0)) + 1, len(first_link)
-    per_link = np.unique(network.route_link.astype(np.int64) * kinds + flow_cell[of_entry])
-    if len(per_link) < len(along) or len(np.unique(of_entry * cells + along)) < len(along):
-        return None
-    peer = np.full((len(work.peers), len(first)), -1, dtype=np.int64)
-    on = np.full((len(work.peers), len(first)), -1, dtype=np.int32)
-    chosen: list[int] = []
-    for number, each in enumerate(route[:, first]):
-        to = work.peers[number, first]
-        peer[number] = np.where(to < 0, -1, cell[to])
-        there = np.flatnonzero(each >= 0)
-        on[number, there] = np.arange(len(chosen), len(chosen) + len(there))
-        chosen += each[there].tolist()
-    picked = np.array(chosen, dtype=np.int64)
-    offset = np.concatenate(([0], np.cumsum(hops[picked]))).astype(np.int64)
-    at = np.repeat(network.route_offset[picked] - offset[:-1], hops[picked]) + np.arange(offset[-1])
+    to, on = work.peers[:, first], route[:, first]
+    peer, away = np.where(to < 0, -1, cell[to]), on >= 0
+    picked = on[away]
+    hops = np.diff(network.route_offset)[picked]
+    offset = np.concatenate(([0], np.cumsum(hops))).astype(np.int64)
+    at = np.repeat(network.route_offset[picked] - offset[:-1], hops) + np.arange(offset[-1])
+    on[away] = np.arange(len(picked))
     smaller = Network(
-        capacity_bytes_per_ns=network.capacity_bytes_per_ns[first_link], route_offset=offset,
-        route_link=along[at].astype(np.int32), route_share=np.zeros(0),
-        route_latency_ns=network.route_latency_ns[picked],
+        capacity_bytes_per_ns=network.capacity_bytes_per_ns[
+            np.unique(link_cell, return_index=True)[1]
+        ],
+        route_offset=offset, route_link=link_cell[network.route_link[at]].astype(np.int32),
+        route_share=np.zeros(0), route_latency_ns=network.route_latency_ns[picked],
         route_rate_bytes_per_ns=network.route_rate_bytes_per_ns[picked],
-        route_source=np.nonzero(on >= 0)[1].astype(np.int32),
-        route_destination=peer[on >= 0].astype(np.int32),
-        minimal_share=network.minimal_share,
+        route_source=np.nonzero(away)[1].astype(np.int32),
+        route_destination=peer[away].astype(np.int32), minimal_share=network.minimal_share,
     )  # fmt: skip
     return Cells(cell, first, size, peer, smaller, on)

@@ -24,6 +24,7 @@ from weft.kernels.program import operations
 from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
 from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
+from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.programs import numbered, queues_of
 from weft.sim.common.progress import IncompleteRun, Progress
 from weft.sim.flow.cells import Cells, cells_of
@@ -62,9 +63,12 @@ def run_rolled(
     cells = cells_of(work, network, route)
     run = _Run(work, cells, options, DroppedOperations(work, cells, options, watch))
     run.go(progress)
+    shared = run.state.sharing[0] is not None
+    certain = not shared and options["overhead"] == NO_OVERHEAD
+    certain = len(cells.first) == work.num_ranks or (certain and all(map(_in_turns, work.programs)))
     return RolledResult(
         fabric, routes.engine, work, hosts, options, network, route, cells, run.tally,
-        run.most_ops, run.state.sharing[0] is not None, time.perf_counter() - began,
+        run.most_ops, shared, certain, time.perf_counter() - began,
     )  # fmt: skip
 
 
@@ -212,16 +216,17 @@ class _Run:
         Then each message has the rate of its route, without the sharing model.
         """
         network = self.cells.network
-        moves = np.zeros(network.num_routes, dtype=np.bool_)
+        queues = np.zeros(network.num_routes, dtype=np.int64)
         for number, program in enumerate(self.work.programs):
             sends, large = program.sends, _large(program, self.options)[program.sends]
             both = np.intersect1d(program.peers[sends[large]], program.peers[sends[~large]])
             if len(both) and self.options["handshake"]:
                 return False
             some = self.cells.route[np.unique(program.peers[sends])][:, self.program_of == number]
-            moves[some[some >= 0]] = True
-        entries = np.repeat(moves, np.diff(network.route_offset))
-        return bool(np.bincount(network.route_link[entries], minlength=1).max() <= 1)
+            # Ranks that share a host may have one route.
+            queues += np.bincount(some[some >= 0], minlength=len(queues))
+        crossing = np.repeat(queues, np.diff(network.route_offset))
+        return bool(np.bincount(network.route_link, crossing, 1).max() <= 1)
 
     def _go_on(self) -> None:
         """Drop what nothing refers to, append operations, and take the state over."""
@@ -411,3 +416,18 @@ def _latest_wait(program: CommonProgram) -> Ints:
     waits = np.repeat(np.arange(len(program.kind)), np.diff(program.dep_offset))
     np.maximum.at(latest, waits, program.dep)
     return latest
+
+
+def _in_turns(program: CommonProgram) -> bool:
+    """Return whether operations come in groups, each of which waits for all of the group before.
+
+    Then operations of a rank that coincide start in program order, whatever other ranks do first.
+    """
+    before = begin = 0
+    for op, row in enumerate(np.split(program.dep, program.dep_offset[1:-1])):
+        row = np.sort(row)
+        if not np.array_equal(row, np.arange(before, begin)):
+            before, begin = begin, op
+            if not np.array_equal(row, np.arange(before, begin)):
+                return False
+    return not program.dep_on_start.any()

@@ -115,6 +115,9 @@ class RolledResult:
         Largest number of operations that existed at a time.
     shared
         Whether messages shared links; else each was shown to be alone on its own.
+    certain
+        Whether times are surely those of the unrolled workload. Else operations that coincide may
+        have started in the order of another rank of the cell, and sums be rounded differently.
     run_s
         Wall-clock time of the simulation.
     """
@@ -130,6 +133,7 @@ class RolledResult:
     tally: DroppedOperations
     most_ops: int
     shared: bool
+    certain: bool
     run_s: float
 
     @property
@@ -147,6 +151,8 @@ class RolledResult:
             f"{self.most_ops:,} operations existed at a time; 99 % of messages took at most "
             f"{self.tally.percentile_ns(0.99):.4g} ns (within 1.1 %); there are no times of single "
             "messages"
+            + "; ranks that are alike may differ by rounding, and by the order of what coincides"
+            * (not self.certain)
         )
 
     def messages(self) -> pl.DataFrame:
