@@ -82,6 +82,24 @@ def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
         assert_users_by_switch(fabric, routes, paths, np.arange(fabric.num_links))
 
 
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_links_of_many_flows_follow_the_tables(seed: int) -> None:
+    fabric = random_fabric(seed, others=seed % 3) if seed % 5 else load("torus:40")
+    random = np.random.default_rng(seed)
+    for routes in tables(fabric, seed):
+        offset = int(random.integers(1 << routes.lmc))
+        paths = [*plain.host_paths(fabric, routes, offset).values()]
+        flows = host_flows(fabric, *all_pairs(fabric), lmc=routes.lmc)
+        if routes.lmc:
+            lids = (flows.destinations << routes.lmc) + np.int32(offset)
+            flows = replace(flows, lids=lids.astype(np.int32))
+        chosen = random.integers(0, len(paths), 700)
+        first, link = routes.links(fabric, flows.part(chosen))
+        for number, flow in enumerate(chosen):
+            assert link[first[number] : first[number + 1]].tolist() == (paths[flow] or [])
+
+
 def assert_users_by_switch(fabric, routes, paths, links) -> None:
     """Compare users counted by switch with the paths of all pairs."""
     row = fabric.graph.destination_row[fabric.host_endpoint]

@@ -5,17 +5,12 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
 from weft.kernels.hashing import splitmix64
-from weft.kernels.prefetch import prefetch
 from weft.kernels.routes.intermediates import finish_line
 from weft.kernels.routes.split import finish_order
-from weft.kernels.routes.walk import DELIVERED, first_row, path_links
+from weft.kernels.routes.walk import DELIVERED, walk_together
 
-#: Number of flows that are walked together, and of the links of the longest path that is.
+#: Number of flows that are walked at the same time.
 TOGETHER = 64
-TOGETHER_LINKS = 16
-
-#: Row of a flow that is delivered.
-DONE = -2
 
 
 @njit(cache=True)
@@ -42,7 +37,8 @@ def table_routes(table, graph, endpoint_out, no_path, sources, destinations, lid
     """Return the links of the paths from sources to destinations by forwarding tables.
 
     `table`, `endpoint_out`, `no_path`: as in `weft.kernels.routes.walk.table_loads`. `sources`,
-    `destinations`, `lids`, int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`.
+    `destinations`, int32 [flows]: as in `weft.routing.routes.flows.EndpointFlows`. `lids`, int32
+    [flows]: LID of each flow as an index in the table.
 
     Returns int64 [flows + 1] and int32, CSR; a flow without a path has no links.
     """
@@ -67,77 +63,24 @@ def _fill_paths(
 
     This is a separate function because an array that a loop replaces is slow to read in that loop.
     """
-    paths = np.empty((TOGETHER, TOGETHER_LINKS), dtype=np.int32)
-    row, lid, count = np.empty((3, TOGETHER), dtype=np.int32)
     end = offset[first]
+    paths = np.empty((longest, TOGETHER), dtype=np.int32)
+    row, count = np.empty((2, TOGETHER), dtype=np.int32)
     for pair in range(first, len(sources)):
         if end + longest > len(links):
             return pair
         k = (pair - first) % TOGETHER
         if k == 0:
-            _walk_together(
+            walk_together(
                 table, graph, endpoint_out, no_path, sources, destinations, lids, pair, paths, row,
-                lid, count,
+                count,
             )  # fmt: skip
-        if row[k] == DONE:
+        if row[k] == DELIVERED:
             for i in range(count[k]):
-                links[end + i] = paths[k, i]
+                links[end + i] = paths[i, k]
             end += count[k]
-        elif sources[pair] >= 0 and destinations[pair] >= 0:
-            hops, outcome = path_links(
-                table, graph, endpoint_out, no_path, sources[pair], destinations[pair], lid[k],
-                links[end : end + longest],
-            )  # fmt: skip
-            if outcome == DELIVERED:
-                end += hops
         offset[pair + 1] = end
     return len(sources)
-
-
-@njit(cache=True)
-def _walk_together(
-    table, graph, endpoint_out, no_path, sources, destinations, lids, first, paths, row, lid, count
-):
-    """Walk the next `TOGETHER` flows to hosts, all by one hop before any takes the next hop.
-
-    The processor so waits for the table entries of several flows at a time. `paths`, int32
-    [flows, links], `row`, `lid`, `count`, int32 [flows]: filled with the links, the row, `DONE` if
-    the flow is delivered, the LID and the number of links.
-    """
-    row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
-    target_row, target_link = graph.destination_row, graph.destination_link
-    flows = min(len(row), len(sources) - first)
-    for k in range(flows):
-        source, destination = sources[first + k], destinations[first + k]
-        row[k], count[k] = -1, 0
-        lid[k] = lids[first + k] if len(lids) else destination
-        if source >= 0 and destination >= 0 and target_link[destination] >= 0:
-            row[k], link = first_row(source, target_row, endpoint_out, link_row)
-            if link >= 0:
-                paths[k, 0] = link
-                count[k] = 1
-            if row[k] >= 0:
-                prefetch(table, np.int64(lid[k]) * table.shape[1] + row[k])
-    for _ in range(paths.shape[1] - 1):
-        moving = False
-        for k in range(flows):
-            at = row[k]
-            if at < 0:
-                continue
-            port = table[lid[k], at]
-            slot = row_base[at] + port
-            row[k] = -1
-            if port == no_path or slot >= row_base[at + 1] or row_link[slot] < 0:
-                continue
-            link = row_link[slot]
-            paths[k, count[k]] = link
-            count[k] += 1
-            row[k] = DONE if link == target_link[destinations[first + k]] else link_row[link]
-            if row[k] >= 0:
-                prefetch(table, lid[k] * table.shape[1] + row[k])
-                moving = True
-        if not moving:
-            break
 
 
 @njit(cache=True)

@@ -3,11 +3,10 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.prefetch import prefetch
 
-DELIVERED = 0
-NO_PATH = 1
-LOOP = 2
-WRONG_HOST = 3
+#: Row of a flow that has arrived.
+DELIVERED = -2
 
 
 @njit(cache=True, inline="always")
@@ -30,41 +29,58 @@ def consumes(port, row, goal_row, goal_link):
 
 
 @njit(cache=True)
-def path_links(table, graph, endpoint_out, no_path, source, destination, lid, links):
-    """Fill `links`, int32 [rows + 2], with the path from a source to a LID of a destination.
+def walk_together(
+    table, graph, endpoint_out, no_path, sources, destinations, lids, first, links, row, count
+):
+    """Walk some flows, each by one hop before any takes its next hop.
 
-    table is uint8 or uint16 [lids, rows]; endpoint_out is as in `table_loads`. Return
-    the number of links and the outcome, such as `DELIVERED`.
+    While one flow waits for its table entry, which is rarely in cache, others proceed.
+
+    `first`: the first flow; the number of flows is the length of `row`, if there are so many.
+    `links`, int32 [rows + 2, flows]: filled with the links of each path. `row`, `count`, int32
+    [flows]: filled with the last row, `DELIVERED` if the flow has arrived, and the number of links.
+    Other arguments are as in `table_loads`.
     """
     row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     target_row, target_link = graph.destination_row, graph.destination_link
-    count = 0
-    row, link = first_row(source, target_row, endpoint_out, link_row)
-    if link >= 0:
-        links[0] = link
-        count = 1
-    if row < 0:
-        return count, NO_PATH
-    line = table[lid]
-    limit = len(links) - 1
-    while True:
-        port = line[row]
-        if consumes(port, row, target_row[destination], target_link[destination]):
-            return count, DELIVERED
-        if port == no_path or port >= row_base[row + 1] - row_base[row]:
-            return count, NO_PATH
-        link = row_link[row_base[row] + port]
-        if link < 0:
-            return count, NO_PATH
-        if count >= limit:
-            return count, LOOP
-        links[count] = link
-        count += 1
-        row = link_row[link]
-        if row < 0:
-            if link == target_link[destination]:
-                return count, DELIVERED
-            return count, WRONG_HOST
+    flows = min(len(row), len(sources) - first)
+    for k in range(flows):
+        row[k], count[k] = -1, 0
+        if sources[first + k] >= 0 and destinations[first + k] >= 0:
+            row[k], link = first_row(sources[first + k], target_row, endpoint_out, link_row)
+            if link >= 0:
+                links[0, k] = link
+                count[k] = 1
+            if row[k] >= 0:
+                prefetch(table, lids[first + k] * table.shape[1] + row[k])
+    moving = True
+    while moving:
+        moving = False
+        for k in range(flows):
+            at = row[k]
+            if at < 0:
+                continue
+            destination = destinations[first + k]
+            goal_link = target_link[destination]
+            port = table[lids[first + k], at]
+            if consumes(port, at, target_row[destination], goal_link):
+                row[k] = DELIVERED
+                continue
+            row[k] = -1
+            slot = row_base[at] + port
+            if port == no_path or slot >= row_base[at + 1] or count[k] == len(links) - 1:
+                continue
+            link = row_link[slot]
+            if link < 0:
+                continue
+            links[count[k], k] = link
+            count[k] += 1
+            row[k] = link_row[link]
+            if row[k] >= 0:
+                prefetch(table, lids[first + k] * table.shape[1] + row[k])
+                moving = True
+            elif link == goal_link:
+                row[k] = DELIVERED
 
 
 @njit(cache=True)

@@ -61,7 +61,7 @@ def no_dependencies(rows: int, first_dependency: Any, lanes: int) -> Any:
     held, barred = np.zeros((2, dependencies), dtype=np.uint16)
     behind, effort = np.zeros((deep, edges, words), np.uint64), np.zeros(lanes, dtype=np.int64)
     fresh, mark = np.empty(rows, dtype=np.int64), np.zeros(edges, dtype=np.uint8)
-    lists = np.empty((3, edges), dtype=np.int32)
+    lists = np.empty((3, edges + 1), dtype=np.int32)
     return parts(Dependencies(held, barred, behind, effort, fresh, mark, *lists))
 
 
@@ -282,16 +282,17 @@ def insert_dependency(tail, head, bit, graph, position, lanes):
         at += 1
         start = edge_offset[edge_row[edge]]
         base = first_dependency[edge]
-        for k in range(first_dependency[edge + 1] - base):
-            if held[base + k] & bit:
-                other = start + k
-                if other == tail:
-                    cycle = True
-                    break
-                if not mark[other] and position[other] < high:
-                    mark[other] = 1
-                    later[count] = other
-                    count += 1
+        stop = first_dependency[edge + 1] - base
+        if edge_tail[tail] == edge_row[edge] and held[base + tail - start] & bit:
+            stop = tail - start
+            cycle = True
+        # Without branches, which are hard to predict: every edge is put at the end of the list.
+        for k in range(stop):
+            other = start + k
+            later[count] = other
+            found = np.uint8((held[base + k] & bit) != 0) & (position[other] < high) & ~mark[other]
+            mark[other] |= found
+            count += found
     for k in range(count):
         mark[later[k]] = 0
     if cycle:

@@ -134,8 +134,9 @@ class TableRoutes(Routes):
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """See `Routes.links`."""
         offset, link = table_routes(
-            *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids
-        )
+            *self.walk_arrays(fabric), flows.sources, flows.destinations,
+            flows.lids if len(flows.lids) else flows.destinations,
+        )  # fmt: skip
         return offset, link
 
     def link_loads(self, fabric: Fabric, flows: EndpointFlows) -> tuple[NDArray[Any], int]:
