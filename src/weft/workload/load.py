@@ -89,23 +89,25 @@ def load_workload(
 
 
 def load_rolled(
-    spec: str, num_ranks: int | None, *, places: Places | None = None, **options: Any
-) -> RolledWorkload:
+    spec: str, num_ranks: int | None, *, places: Places | None = None, above: int = -1,
+    **options: Any,
+) -> RolledWorkload:  # fmt: skip
     """Construct a workload from a spec, with the operations that ranks have in common stored once.
 
     Collectives and the applications ``train`` and ``ring-allreduce`` can be rolled if ranks that
-    act together send equal sizes. Arguments are those of `load_workload`.
+    act together send equal sizes. Arguments are those of `load_workload`; a workload must have more
+    operations than `above`.
 
     Raises
     ------
     NotApplicable
-        When the spec names anything else, a file, or messages of different sizes.
+        When the spec names anything else, a file, messages of different sizes, or a small workload.
     """
     text = str(spec)
     kind = None if is_source(text) or num_ranks is None else _kind_of(text)
     if num_ranks is None or kind not in (application, collective):
         raise NotApplicable(f"{text} has no operations that are known to be common to ranks")
-    builder = RolledBuilder(num_ranks, name=text)
+    builder = RolledBuilder(num_ranks, name=text, above=above)
     made: Any
     if kind is application:
         made = application_workload(text, num_ranks, places=places, builder=builder, **options)

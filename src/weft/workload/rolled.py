@@ -128,12 +128,14 @@ class _Edges:
 
     def extend(self, count: int, ops: Any, others: Any, start: Any) -> None:
         """Add waits, one for each rank."""
-        columns = np.stack([np.broadcast_to(each, count) for each in (ops, others, start)])
-        alike = count > 0 and bool((columns == columns[:, :1]).all())
-        distinct, counts = columns[:, :1].T, np.array([count])
-        if not alike:
-            distinct, counts = np.unique(columns.T, axis=0, return_counts=True)
-        for (op, on, at_start), ranks in zip(distinct.tolist(), counts, strict=True):
+        key = np.asarray(ops, dtype=np.int64) << 32 | np.asarray(others) << 1 | np.asarray(start)
+        key = np.broadcast_to(key, count)
+        if count and (key == key[0]).all():
+            key, counts = key[:1], np.array([count])
+        else:
+            key, counts = np.unique(key, return_counts=True)
+        columns = (key >> 32).tolist(), (key % 2**32 >> 1).tolist(), (key & 1).tolist()
+        for op, on, at_start, ranks in zip(*columns, counts.tolist(), strict=True):
             if ranks != self._builder.common(op, on):
                 raise NotApplicable("ranks with the same operations wait for different ones")
             if (op, on, at_start) not in self._seen:
@@ -147,12 +149,14 @@ class RolledBuilder(WorkloadBuilder):
     Handles are numbers of such operations, equal for all ranks of a call. Calls must give all their
     ranks the same size, duration and tag; anything else raises `NotApplicable`, and so do puts with
     releases, multicasts, reductions in switches, routing keys and operations of single ranks.
+    `build` raises it as well unless there are more operations than `above`.
     """
 
     max_ops = 2**62
 
-    def __init__(self, num_ranks: int, *, name: str = ""):
+    def __init__(self, num_ranks: int, *, name: str = "", above: int = -1):
         super().__init__(num_ranks, name=name)
+        self._above = above
         self._edges: Any = _Edges(self)
         self._sets: dict[bytes, int] = {}
         self._members: list[NDArray[np.bool_]] = []
@@ -195,6 +199,8 @@ class RolledBuilder(WorkloadBuilder):
 
     def build(self) -> Any:
         """Return the `RolledWorkload`."""
+        if self._count <= self._above:
+            raise NotApplicable(f"{self.name or 'the workload'} has {self._count:,} operations")
         columns = [np.asarray(self._ops.column(at)) for at in range(10)]
         edges = self._edges.columns()
         none = np.full(self.num_ranks, NONE, dtype=np.int32)
@@ -328,18 +334,25 @@ def _matched(
     programs: list[CommonProgram], program_of: Ints, peers: NDArray[np.int32], name: str
 ) -> tuple[CommonProgram, ...]:
     """Match the sends of each program with the receives of the programs of the peers."""
-    for number, program in enumerate(programs):
-        ranks = np.flatnonzero(program_of == number)
+    members = [np.flatnonzero(program_of == number) for number in range(len(programs))]
+    sources = [  # maps of the senders of messages to a program, by their peers
+        {
+            peers[at, ranks].tobytes(): at
+            for at in np.unique(program.peers[program.kind == Kind.RECV])
+        }
+        for program, ranks in zip(programs, members, strict=True)
+    ]
+    sender = np.empty(len(program_of), dtype=peers.dtype)
+    for program, ranks in zip(programs, members, strict=True):
         for to in np.unique(program.peers[program.kind == Kind.SEND]).tolist():
-            other = programs[int(program_of[peers[to, ranks[0]]])]
-            back = [
-                at for at in np.unique(other.peers[other.kind == Kind.RECV]).tolist()
-                if np.array_equal(peers[at, peers[to, ranks]], ranks)
-            ]  # fmt: skip
+            target = peers[to, ranks]
+            number = int(program_of[target[0]])
+            other = programs[number]
+            sender.fill(NONE)
+            sender[target] = ranks
+            back = sources[number].get(sender[members[number]].tobytes(), NONE)
             sends = np.flatnonzero((program.kind == Kind.SEND) & (program.peers == to))
-            receives = np.flatnonzero(
-                (other.kind == Kind.RECV) & (other.peers == (back[0] if back else NONE))
-            )
+            receives = np.flatnonzero((other.kind == Kind.RECV) & (other.peers == back))
             by = [
                 ops[np.lexsort((ops, each.tag[ops], each.comm[ops]))]
                 for each, ops in ((program, sends), (other, receives))

@@ -408,7 +408,7 @@ class _Session:
         if len(jobs) > 1 or jobs[0].start or jobs[0].format or flows != {("flow", False, None)}:
             return None
         with suppress(NotApplicable):
-            work = load_rolled(text, **given)
+            work = load_rolled(text, above=ROLLED_FROM, **given)
             return work if work.num_messages > ROLLED_FROM else None
         return None
 
