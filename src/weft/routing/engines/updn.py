@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,6 @@ from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
 from weft.routing.opensm.guids import listed_nodes, read_guids
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes, TableRoutes
-
-#: Number of rows that are compared with all others at a time.
-_BLOCK = 512
 
 
 @engine(
@@ -231,21 +227,23 @@ def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
 
 def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
     """Return whether any two sending rows of a component have upward paths to a common root."""
-    graph = fabric.graph
+    graph, label = fabric.graph, fabric.graph.components
     order = _order(fabric, roots)
-    up = order[graph.edge_row] < order[graph.edge_tail]
-    step = graph.matrix(up).astype(np.float32)
-    above, further = np.zeros((2, graph.num_rows, len(roots)), dtype=np.float32)
-    further[roots, np.arange(len(roots))] = 1
-    while not np.array_equal(above, further):
-        above, further = further, np.minimum(further + step @ further, 1)
-    rows, label = sending_rows(fabric), fabric.graph.components
-    reach = above[rows]
-    # The first row alone rules out most other levels.
-    for ends in pairwise((0, *range(1, len(rows), _BLOCK), len(rows))):
-        some = slice(*ends)
-        common = reach[some] @ reach.T > 0
-        if np.any(~common & (label[rows[some]][:, None] == label[rows])):
+    up = np.flatnonzero(order[graph.edge_row] < order[graph.edge_tail])
+    lower, start = np.unique(graph.edge_tail[up], return_index=True)
+    # Each row has the bits of the roots that its upward paths lead to.
+    bit = np.arange(len(roots))
+    above = np.zeros((graph.num_rows, len(roots) // 64 + 1), dtype=np.uint64)
+    above[roots, bit // 64] = np.uint64(1) << (bit % 64).astype(np.uint64)
+    before = np.zeros_like(above)
+    while not np.array_equal(before, above):
+        before = above.copy()
+        above[lower] |= np.bitwise_or.reduceat(before[graph.edge_row[up]], start)
+    rows = sending_rows(fabric)
+    kinds = np.unique(np.column_stack((label[rows].astype(np.uint64), above[rows])), axis=0)
+    for i, kind in enumerate(kinds):
+        others = kinds[i:][kinds[i:, 0] == kind[0]]
+        if not np.all(np.any(others[:, 1:] & kind[1:], axis=1)):
             return False
     return True
 
