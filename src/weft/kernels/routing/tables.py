@@ -75,12 +75,6 @@ def balanced_tables(
             if again and target_destination[target_offset[g]] >= num_endpoints:
                 continue  # The only destination is the switch: its paths carry no load and stay.
             count = search_from(g, graph, edge_up, ordered, component_size[g], search)
-            if lmc == 0 and target_destination[target_offset[g]] >= num_endpoints:
-                line = table[target_destination[target_offset[g]]]
-                line[:] = targets.no_path
-                line[g] = targets.port[target_destination[target_offset[g]]]
-                _choose(search, count, graph, edge_cost, load, line)
-                continue
             blocks = _arrange(search, count, graph, edge_cost, load)
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
@@ -110,22 +104,6 @@ def balanced_tables(
                     line[queue[i]] = graph.edge_port[search.edge[at]]
                 if weighs:
                     _carry(search, count, sources, load, edge_cost, 1)
-
-
-@njit(cache=True)
-def _choose(search, count, graph, edge_cost, load, line):
-    """Fill a line with the choices that `_cheapest` makes, faster for a single line."""
-    queue, first, edges, cost = search.queue, search.first, search.edges, search.cost
-    cost[queue[0]] = 0.0
-    for i in range(1, count):
-        least, best = np.inf, edges[first[i]]
-        for k in range(first[i], first[i + 1]):
-            e = edges[k]
-            here = cost[graph.edge_row[e]] + load[e] * edge_cost[e]
-            if here < least:
-                least, best = here, e
-        cost[queue[i]] = least
-        line[queue[i]] = graph.edge_port[best]
 
 
 @njit(cache=True)
