@@ -201,19 +201,23 @@ def _cheapest(search, blocks):
             continue
         # Vectors end behind the block, in values of later blocks, which are not known yet. Indices
         # without a sign are needed for vectors.
-        at, block, q = np.uint64(row.at), np.uint64(row.block), np.uint64(i)
-        step = np.uint64(row.step)
+        at, q, step = np.uint64(row.at), np.uint64(i), np.uint64(row.step)
+        onward = cost[head[row.block]]
         for v in range(step):
-            cost[q + v] = np.inf
+            cost[q + v] = onward + price[at + v]
             chosen[q + v] = 0
-        for k in range(np.uint64(size)):
-            onward = cost[head[block + k]]
+        # Two choices at a time, the last of an even number twice, which changes nothing.
+        for k in range(1, size, 2):
+            other = min(k + 1, size - 1)
+            onward, beyond = cost[head[row.block + k]], cost[head[row.block + other]]
+            one, two = at + step * np.uint64(k), at + step * np.uint64(other)
             for v in range(step):
-                here = onward + price[at + v]
-                less = here < cost[q + v]
-                cost[q + v] = here if less else cost[q + v]
-                chosen[q + v] = np.int32(k) if less else chosen[q + v]
-            at += step
+                here, there = onward + price[one + v], beyond + price[two + v]
+                least, best = cost[q + v], chosen[q + v]
+                best = np.int32(k) if here < least else best
+                least = min(here, least)
+                chosen[q + v] = np.int32(other) if there < least else best
+                cost[q + v] = min(there, least)
 
 
 @njit(cache=True)
