@@ -36,7 +36,7 @@ def weighted_tables(
     - `table`, uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    edge_back, destination_row = graph.edge_back, graph.destination_row
+    edge_back, edge_tail, destination_row = graph.edge_back, graph.edge_tail, graph.destination_row
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)
     head = np.empty(len(edge_row), dtype=np.int32)
@@ -49,6 +49,7 @@ def weighted_tables(
     position = np.empty(rows + 1, dtype=np.int32)
     by_edge = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
+    nearer = np.empty(len(edge_row), dtype=np.int32)
     flow = np.empty(rows, dtype=np.int64)
     for i in range(len(listed)):
         d = listed[i]
@@ -61,24 +62,25 @@ def weighted_tables(
             line[goal] = destination_port[d]
             count = _dijkstra(
                 graph, weight, first_weight, far, head, rank_row, row_rank[goal], hangs[d],
-                distance, (key, heap, position), by_edge, order,
+                distance, (key, heap, position), by_edge, order, nearer,
             )  # fmt: skip
-            for k in range(count):
-                flow[order[k]] = row_weight[order[k]]
+            for row in range(rows):
+                flow[row] = row_weight[row]
             for k in range(count - 1, 0, -1):
                 row = order[k]
                 edge = by_edge[row]
                 line[row] = edge_port[edge_back[edge]]
                 weight[edge] += flow[row]
                 # by_edge leads away from the goal: its tail is the next row of the path.
-                flow[edge_row[edge_back[edge]]] += flow[row]
+                flow[edge_tail[edge]] += flow[row]
         for offset in range(lines, 1 << lmc):
             copy_values(table[(d << lmc) + offset], table[d << lmc], rows)
 
 
 @njit(cache=True)
 def _dijkstra(
-    graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, order
+    graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, order,
+    nearer,
 ):
     """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
 
@@ -110,10 +112,15 @@ def _dijkstra(
         row = rank_row[node]
         order[count] = row
         count += 1
+        listed = 0
         for edge in range(edge_offset[row], edge_offset[row + 1]):
-            other, there = head[edge], here + weight[edge]
+            nearer[listed] = edge  # without a branch: kept if counted
             # Never true for a row that has left the heap: its distance is smaller already.
-            if there < distance[other]:
+            listed += here + weight[edge] < distance[head[edge]]
+        for k in range(listed):
+            edge = nearer[k]
+            other, there = head[edge], here + weight[edge]
+            if there < distance[other]:  # no more if another cable leads there
                 if distance[other] == far:
                     found += 1
                     furthest = max(furthest, there)
@@ -153,12 +160,12 @@ def _down(queue, size):
     key[size] = NEVER
     at = 0
     while 4 * at + 1 < size:
-        first = best = 4 * at + 1
-        nearest = key[first]
-        for child in range(first + 1, first + 4):
-            here = key[child]
-            best = child if here <= nearest else best
-            nearest = min(nearest, here)
+        first = 4 * at + 1
+        a, b, c, d = key[first], key[first + 1], key[first + 2], key[first + 3]
+        left, right = min(a, b), min(c, d)
+        one, two = first + (b <= a), first + 2 + (d <= c)
+        best = two if right <= left else one
+        nearest = min(left, right)
         if value <= nearest:
             break
         key[at], heap[at] = nearest, heap[best]
