@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import bfs, next_edges, updown
+from weft.kernels.routing.tables import search_from
 
 
 @njit(cache=True)
@@ -22,7 +22,6 @@ def shortest_path_sets(graph, targets, edge_up, ordered, component_size, set_id,
 
     Returns int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
     queue, first, edges = search.queue, search.first, search.edges
     offset = np.zeros(1024, dtype=np.int32)
     members = np.empty(4096, dtype=np.int32)
@@ -30,12 +29,7 @@ def shortest_path_sets(graph, targets, edge_up, ordered, component_size, set_id,
     slots = np.full(4096, -1, dtype=np.int32)
     for i in range(len(targets)):
         g = targets[i]
-        if ordered:
-            size = component_size[g]
-            count = updown(graph, edge_up, g, size, search.hops, search.down, queue)
-        else:
-            count = bfs(edge_offset, edge_row, g, search.hops, queue)
-        next_edges(graph, edge_up, ordered, search, count)
+        count = search_from(g, graph, edge_up, ordered, component_size[g], search)
         for q in range(1, count):
             start, stop = first[q], first[q + 1]
             slot = _find(slots, offset, members, edges, start, stop)

@@ -5,6 +5,7 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges
 from weft.kernels.routing.lane_assignment import add_path, insert_dependency
+from weft.kernels.routing.tables import carry
 
 
 @njit(cache=True)
@@ -68,7 +69,7 @@ def layered_paths(
                 barred_from[row] |= barred[wait]
             if needed:
                 lane_of[goal, row] = lane_found
-        _carry(search, count, ahead, edge_row, flow_from, load, flow_to[goal])
+        carry(search, count, ahead, edge_row, flow_from, load, flow_to[goal])
 
 
 @njit(cache=True)
@@ -165,13 +166,13 @@ def spread_paths(
                     if counts[queue[k]]:
                         lane_of[i, queue[k]] = _lowest(lanes[queue[k]])
                 continue
-            _carry(search, count, before, edge_row, flow_from, load, -1)
+            carry(search, count, before, edge_row, flow_from, load, -1)
             chosen = before
             if _cheapest_forward(search, count, edge_row, edge_cost, counts, position, load, lanes):
                 chosen = ahead
                 for k in range(1, count):
                     line[queue[k]] = edge_port[ahead[queue[k]]]
-            _carry(search, count, chosen, edge_row, flow_from, load, 1)
+            carry(search, count, chosen, edge_row, flow_from, load, 1)
 
 
 @njit(cache=True)
@@ -240,18 +241,6 @@ def _lowest(bits):
     while lane < 15 and not bits & (1 << lane):
         lane += 1
     return lane
-
-
-@njit(cache=True)
-def _carry(search, count, chosen, edge_row, flow_from, load, times):
-    """Add a tree's flows to the loads a number of times, -1 to subtract them."""
-    queue, flow = search.queue, search.flow
-    for k in range(count):
-        flow[queue[k]] = flow_from[queue[k]]
-    for k in range(count - 1, 0, -1):
-        edge = chosen[queue[k]]
-        load[edge] += times * flow[queue[k]]
-        flow[edge_row[edge]] += flow[queue[k]]
 
 
 @njit(cache=True)

@@ -79,7 +79,7 @@ def lower_peaks(
                 if count == 0:
                     count = search_from(g, graph, edge_up, ordered, component_size[g], search)
                 for i in range(1, count):
-                    before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
+                    before[queue[i]] = slot_edge[row_base[queue[i]] + line[queue[i]]]
                 carry(search, count, before, edge_row, sources, load, 0)  # only fills the flows
                 used = _over(search, count, before, load, edge_cost, limit)
                 carry(search, count, before, edge_row, sources, load, -1)
@@ -88,7 +88,7 @@ def lower_peaks(
                 left = _over(search, count, chosen, load, edge_cost, limit)
                 if left == 0 and used > 0:
                     for i in range(1, count):
-                        line[queue[i]] = edge_port[chosen[i]]
+                        line[queue[i]] = edge_port[chosen[queue[i]]]
                     moved += 1
                 else:
                     carry(search, count, chosen, edge_row, sources, load, -1)
@@ -109,8 +109,8 @@ def _over(search, count, chosen, load, edge_cost, limit):
     queue, flow = search.queue, search.flow
     over = 0
     for i in range(1, count):
-        if flow[queue[i]] and load[chosen[i]] * edge_cost[chosen[i]] >= limit:
-            over += 1
+        row = queue[i]
+        over += flow[row] and load[chosen[row]] * edge_cost[chosen[row]] >= limit
     return over
 
 
@@ -142,4 +142,4 @@ def _around(search, count, edge_row, edge_cost, load, limit, over):
                 best = e
         cost[row] = least
         over[row] = fewest
-        chosen[i] = best
+        chosen[row] = best

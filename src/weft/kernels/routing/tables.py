@@ -257,19 +257,20 @@ def _carry(search, count, sources, load, edge_cost, sign):
 
 
 @njit(cache=True)
-def carry(search, count, chosen, edge_row, sources, load, sign):
-    """Add a tree's flows to the loads (sign 1) or subtract them (sign -1).
+def carry(search, count, chosen, edge_row, sources, load, times):
+    """Add a tree's flows to the loads a number of times, -1 to subtract them.
 
-    queue[:count] lists the tree's rows, parents first; chosen[i] is the edge from queue[i], and
-    sources[row] the number of flows that a row sends to the tree's destination.
+    queue[:count] lists the tree's rows, parents first; chosen[row] is the edge from a row, and
+    sources[row] the number of flows that it sends to the tree's destination.
     """
     queue, flow = search.queue, search.flow
     for i in range(count):
         flow[queue[i]] = sources[queue[i]]
     for i in range(count - 1, 0, -1):
-        e = chosen[i]
-        load[e] += sign * flow[queue[i]]
-        flow[edge_row[e]] += flow[queue[i]]
+        row = queue[i]
+        e = chosen[row]
+        load[e] += times * flow[row]
+        flow[edge_row[e]] += flow[row]
 
 
 @njit(cache=True)

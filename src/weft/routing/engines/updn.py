@@ -196,7 +196,8 @@ def chosen_roots(
     elif roots == ("center",):
         rows, rule = np.zeros(0, dtype=np.int32), "center"
     else:
-        rows = _named_roots(fabric, roots)
+        nodes = listed_nodes(fabric, roots, kind="root", what="updn: option roots")
+        rows = fabric.graph.node_row[nodes]
     return _complete(fabric, rows) if complete else np.unique(rows), rule
 
 
@@ -228,8 +229,7 @@ def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
 def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
     """Return whether any two sending rows of a component have upward paths to a common root."""
     graph, label = fabric.graph, fabric.graph.components
-    order = _order(fabric, roots)
-    up = np.flatnonzero(order[graph.edge_row] < order[graph.edge_tail])
+    up = np.flatnonzero(up_edges(fabric, roots))
     lower, start = np.unique(graph.edge_tail[up], return_index=True)
     # Each row has the bits of the roots that its upward paths lead to.
     bit = np.arange(len(roots))
@@ -257,11 +257,6 @@ def _complete(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int32]:
         return np.unique(roots).astype(np.int32)
     centers = _centers(fabric, label)[rootless]
     return np.unique(np.concatenate((roots, centers))).astype(np.int32)
-
-
-def _named_roots(fabric: Fabric, roots: tuple[str, ...]) -> NDArray[np.int32]:
-    nodes = listed_nodes(fabric, roots, kind="root", what="updn: option roots")
-    return fabric.graph.node_row[nodes]
 
 
 def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -306,14 +301,7 @@ def opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
     """Return 1 for edges to a lower rank, or to an equal rank with a higher GUID, uint8 [edges]."""
     graph = fabric.graph
-    order = _order(fabric, roots)
-    return (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
-
-
-def _order(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the position of each row in the up*/down* order, roots first, int64 [rows]."""
-    graph = fabric.graph
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]
     order[np.lexsort((~guid, _ranks(fabric, roots)))] = np.arange(graph.num_rows)
-    return order
+    return (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
