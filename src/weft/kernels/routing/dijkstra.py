@@ -81,7 +81,7 @@ def weighted_tables(
 def _dijkstra(
     graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, order,
     nearer,
-):
+):  # fmt: skip
     """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
 
     Nodes of the heap are numbered by row_rank; the adapter, if there is one, is the last node.

@@ -18,7 +18,6 @@ from weft.kernels.routing.tables import TableTargets
 from weft.routing.engine_registry import (
     Balance,
     destination_ports,
-    destinations_by_row,
     empty_table,
     engine,
     row_sources,
@@ -297,9 +296,12 @@ def _fill(
     np.cumsum(np.bincount(group, minlength=count * 2 * size), out=offset[1:])
     step = np.full((count, 2 * size), -1, dtype=np.int32)
     step.reshape(-1)[group] = head
-    listed_offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     ports = destination_ports(fabric)
-    listed, listed_offset = _of_rows(torus.rows, listed_offset, listed, ports, settings)
+    listed = np.flatnonzero(graph.destination_row >= 0)
+    listed = listed[index[graph.destination_row[listed]] >= 0]
+    at = index[graph.destination_row[listed]]
+    listed = listed[np.lexsort((_port_ranks(ports, settings)[ports[listed]], at))].astype(np.int32)
+    listed_offset = np.append(0, np.cumsum(np.bincount(at, minlength=count))).astype(np.int32)
     dated = _dated(torus, settings)
     given = kernels.TorusArrays(
         radix=radix,
@@ -326,23 +328,12 @@ def _fill(
     )  # fmt: skip
 
 
-def _of_rows(
-    rows: NDArray[np.int32],
-    offset: NDArray[np.int32],
-    listed: NDArray[np.int32],
-    ports: NDArray[np.int32],
-    settings: _Settings,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the destinations attached to the given rows, by port, and their CSR offsets."""
-    order = settings.conf.port_order if settings.conf is not None else ()
-    rank = {port: number for number, port in enumerate(order)}
-    parts = []
-    for row in rows.tolist():
-        part = listed[offset[row] : offset[row + 1]]
-        keys = [rank.get(int(port), len(rank) + int(port)) for port in ports[part]]
-        parts.append(part[np.argsort(keys, kind="stable")])
-    sizes = [0, *(len(part) for part in parts)]
-    return np.concatenate(parts), np.cumsum(sizes).astype(np.int32)
+def _port_ranks(ports: NDArray[np.int32], settings: _Settings) -> NDArray[np.int64]:
+    """Return the position of each port in the order in which a row's ports are targets."""
+    order = list(settings.conf.port_order if settings.conf is not None else ())
+    rank = len(order) + np.arange(1 + max(ports.max(initial=0), *order, 0))
+    rank[order] = np.arange(len(order))
+    return rank
 
 
 def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int32]:
