@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import subprocess
 import sys
 import time
@@ -86,7 +85,7 @@ def measure(case: Case, most_hops: float = MOST_HOPS) -> dict[str, Any] | None:
     settings = RunSettings.at(level, one)
     hosts = host_of_rank(fabric, work_of_ranks.num_ranks, placement)
     gc.collect()
-    before = _resident()
+    before = measured(int)[2]
     counts = counted(settings, level, fabric, routes, work_of_ranks, hosts)
     if not LEAST_HOPS <= counts["hops"] <= most_hops:
         return None
@@ -102,11 +101,6 @@ def measure(case: Case, most_hops: float = MOST_HOPS) -> dict[str, Any] | None:
         "memory": memory_of(level, counts)[0], "wait_ns": wait_ns(data_of(level, counts)),
         "seconds": min(cpu_s, wall_s), "peak": peak - before,
     }  # fmt: skip
-
-
-def _resident() -> int:
-    with open("/proc/self/statm", encoding="ascii") as stream:
-        return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def in_process(*words: object) -> Iterator[dict[str, Any]]:

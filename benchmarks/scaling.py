@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from weft.core.pool import measured
 from weft.core.words import clock_text
 from weft.routing import engine as engines
 from weft.sim.forecast import costs, seconds_of, wait_ns
-from weft.sim.options import RunSettings
+from weft.study.experiment.toml_file import toml_tables
 from weft.workload import load_workload
 from weft_papers.figure_frame import legend_below, with_panels
 
@@ -41,7 +40,7 @@ OUT, COSTS = ROOT / "docs" / "scaling", ROOT / "src" / "weft" / "sim" / "costs.t
 SIDES = (4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 36, 46, 58, 74, 100)
 #: Limits of memory and of time, to which the tables extrapolate.
 LIMIT_GB, LIMIT_S = 24, 3600
-#: Name -> level, workload and options; those whose options weft does not have are left out.
+#: Name -> level, workload and options.
 LEVELS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "static, all-to-all": ("static", "alltoall-pairwise:size=4KiB", {}),
     "flow, all-to-all": ("flow", "alltoall-pairwise:size=64KiB", {}),
@@ -65,7 +64,6 @@ COMMANDS = {
     "what-if, cables": ["what-if", "{tree}", "--engine", "dmodk"],
     "cost": ["cost", "{tree}"],
 }  # fmt: skip
-COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#000000", "#999999")
 
 Point = dict[str, Any]
 
@@ -150,12 +148,8 @@ def series(kind: str, name: str, budget_s: float) -> Iterator[Point]:
 
 def names_of(kind: str) -> list[str]:
     """Return the series of a kind."""
-    if kind == "engines":
-        return [each.name for each in engines if "needs" not in each.facts]
-    if kind == "commands":
-        return list(COMMANDS)
-    known = {each.name for each in fields(RunSettings)}
-    return [name for name, (_, _, options) in LEVELS.items() if options.keys() <= known]
+    routed = [each.name for each in engines if "needs" not in each.facts]
+    return {"levels": [*LEVELS], "engines": routed, "commands": [*COMMANDS]}[kind]
 
 
 # -- tables and figures ----------------------------------------------------------------------------
@@ -219,13 +213,13 @@ def figure(points: list[Point], title: str) -> Any:
     )
     for number, name in enumerate(names):
         its = [each for each in points if each["name"] == name]
-        style = {
-            "color": COLOURS[number % len(COLOURS)], "label": name, "markersize": 3.5,
-            "linestyle": ("-", "--", ":")[number // len(COLOURS)], "marker": "o", "linewidth": 1.2,
-        }  # fmt: skip
+        # Ten colours take turns.
+        style = {"label": name, "linestyle": ("-", "--", ":")[number // 10], "linewidth": 1.2}
         size = [each["n"] for each in its]
-        panels[0].plot(size, [each["seconds"] for each in its], **style)
-        panels[1].plot(size, [each["peak"] / 1e9 for each in its], **style)
+        for panel, key, unit in zip(panels, ("seconds", "peak"), (1, 1e9), strict=True):
+            panel.plot(
+                size, [each[key] / unit for each in its], marker="o", markersize=3.5, **style
+            )
     panels[1].axhline(LIMIT_GB, color="#AA0000", linewidth=0.8)
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlabel="hosts")
@@ -264,7 +258,12 @@ def forecast() -> str:
         first = _forecast.TEST[0]
         tested[level] = list(_forecast.in_process(level, first, first + len(_forecast.TEST)))
     head = COSTS.read_text(encoding="utf-8").partition("[machine]")[0]
-    COSTS.write_text(head + _toml(known), encoding="utf-8")
+    tables: list[tuple[str, Mapping[str, Any]]] = []
+    for name, part in known.items():
+        inner = {key: value for key, value in part.items() if isinstance(value, dict)}
+        tables.append((f"[{name}]", {key: part[key] for key in part if key not in inner}))
+        tables += ((f"[{name}.{key}]", value) for key, value in inner.items())
+    COSTS.write_text(head + toml_tables(tables), encoding="utf-8")
     costs.cache_clear()
     large = [
         row
@@ -272,21 +271,6 @@ def forecast() -> str:
         for row in _forecast.in_process("large", number)
     ]
     return _accuracy(tested, large)
-
-
-def _toml(known: Mapping[str, Any]) -> str:
-    """Return the costs as TOML."""
-    lines = []
-    for name, part in known.items():
-        lines.append(f"\n[{name}]" if lines else f"[{name}]")
-        lines += [
-            f"{key} = {json.dumps(part[key])}" for key in part if not isinstance(part[key], dict)
-        ]
-        for key, inner in part.items():
-            if isinstance(inner, dict):
-                lines.append(f"[{name}.{key}]")
-                lines += [f"{what} = {json.dumps(value)}" for what, value in inner.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _accuracy(tested: Mapping[str, list[Point]], large: list[Point]) -> str:

@@ -33,84 +33,72 @@ _OFFER = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _PAUSE = "llvm.x86.sse2.pause" if platform.machine() in ("x86_64", "AMD64") else ""
 
 
-def _entry(context, builder, kind, array, index):
-    """Return the address of an entry of an int64 array."""
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
+def _on_entry(step):
+    """Return the generator of an intrinsic: `step` gets the address of an entry, and the values."""
+
+    def generate(context, builder, signature, arguments):
+        array, index, *values = arguments
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        found = step(builder, builder.gep(data, [index]), *values)
+        return context.get_dummy_value() if signature.return_type == types.void else found
+
+    return generate
 
 
 @intrinsic
 def load(typing_context, array, index):
     """Return an entry of an int64 array; what its writer wrote before is then visible."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load_atomic(
-            _entry(context, builder, signature.args[0], *arguments), "acquire", 8
-        )
-
-    return types.int64(array, types.int64), generate
+    return types.int64(array, types.int64), _on_entry(
+        lambda builder, entry: builder.load_atomic(entry, "acquire", 8)
+    )
 
 
 @intrinsic
 def store(typing_context, array, index, value):
     """Write an entry of an int64 array, after all that this thread wrote before."""
-
-    def generate(context, builder, signature, arguments):
-        address = _entry(context, builder, signature.args[0], *arguments[:2])
-        builder.store_atomic(arguments[2], address, "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), generate
+    return types.void(array, types.int64, types.int64), _on_entry(
+        lambda builder, entry, value: builder.store_atomic(value, entry, "release", 8)
+    )
 
 
 @intrinsic
 def fetch_add(typing_context, array, index, value):
     """Add to an entry of an int64 array and return its previous value, as one step."""
-
-    def generate(context, builder, signature, arguments):
-        address = _entry(context, builder, signature.args[0], *arguments[:2])
-        return builder.atomic_rmw("add", address, arguments[2], "acq_rel")
-
-    return types.int64(array, types.int64, types.int64), generate
+    return types.int64(array, types.int64, types.int64), _on_entry(
+        lambda builder, entry, value: builder.atomic_rmw("add", entry, value, "acq_rel")
+    )
 
 
 @intrinsic
 def set_bits(typing_context, array, index, bits):
     """Set bits of an entry of a uint64 array, into which other threads may write, too."""
+    return types.void(array, types.int64, types.uint64), _on_entry(
+        lambda builder, entry, bits: builder.atomic_rmw("or", entry, bits, "monotonic")
+    )
+
+
+def _calling(name, result):
+    """Return the generator of an intrinsic that calls a function, if it has a name."""
 
     def generate(context, builder, signature, arguments):
-        address = _entry(context, builder, signature.args[0], *arguments[:2])
-        builder.atomic_rmw("or", address, arguments[2], "monotonic")
+        if name:
+            kind = ir.FunctionType(result, [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
         return context.get_dummy_value()
 
-    return types.void(array, types.int64, types.uint64), generate
-
-
-def _call(context, builder, name, result):
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, []), name)
-    builder.call(function, [])
-    return context.get_dummy_value()
+    return generate
 
 
 @intrinsic
 def pause(typing_context):
     """Tell the processor that this thread waits in a loop."""
-
-    def generate(context, builder, signature, arguments):
-        if not _PAUSE:
-            return context.get_dummy_value()
-        return _call(context, builder, _PAUSE, ir.VoidType())
-
-    return types.void(), generate
+    return types.void(), _calling(_PAUSE, ir.VoidType())
 
 
 @intrinsic
 def offer_processor(typing_context):
     """Let other threads have this thread's processor."""
-
-    def generate(context, builder, signature, arguments):
-        return _call(context, builder, _OFFER, ir.IntType(32))
-
-    return types.void(), generate
+    return types.void(), _calling(_OFFER, ir.IntType(32))
 
 
 @part_njit()

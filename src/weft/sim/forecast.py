@@ -196,12 +196,11 @@ def counted(
             apart += number * (not alike)
             looked += number
     total, sharing, uneven = float(units.sum()), shared / max(looked, 1), apart / max(looked, 1)
-    chooses = isinstance(routes, str) or not routes.settled
     counts: dict[str, float] = {
         "operations": workload.num_ops, "dependencies": len(workload.dep),
-        "messages": int(sent.sum()), "rank_pairs": len(queues.key), "host_pairs": len(key),
+        "messages": int(sent.sum()), "host_pairs": len(key),
         "queues": len(queues.key) * queues.queues(options.get("rendezvous", "get")),
-        "units": total, "hops": hops, "chosen_hops": hops * chooses,
+        "units": total, "hops": hops,
         "contended_hops": hops * (1 - 1 / max(sharing, 1)),
         "rate_changes": total * uneven * min(max(sharing, 1), _MOST_CHANGES),
         "solved_links": total * uneven * float(links.mean() if len(links) else 0),

@@ -146,10 +146,8 @@ def partition(given: CutInputs, threads: int) -> Partition:
 
 def _uncut(given: CutInputs, why: str) -> Partition:
     topology, ranks = given.network.topology, given.workload.num_ranks
-    rows, links, of_rank = (
-        np.zeros(count, dtype=np.int32)
-        for count in (len(topology.rows), len(topology.links), ranks)
-    )
+    sizes = len(topology.rows), len(topology.links), ranks
+    rows, links, of_rank = (np.zeros(size, dtype=np.int32) for size in sizes)
     return Partition(rows, links, links, of_rank, 0, why)
 
 
@@ -164,8 +162,7 @@ def _ties(
     fabric, workload, options = given.fabric, given.workload, given.options
     graph, first = fabric.graph, fabric.num_switches
     row = np.full(fabric.num_nodes, graph.num_rows, dtype=np.int64)
-    out = np.flatnonzero((tail < 0) & (head >= 0))
-    out = out[out < fabric.num_links]
+    out = np.flatnonzero((tail < 0) & (head >= 0) & (np.arange(len(tail)) < fabric.num_links))
     row[fabric.link_from[out]] = head[out]
     row = np.where(graph.node_row >= 0, graph.node_row, row)
     of_host = row[first : first + fabric.num_hosts]
@@ -228,12 +225,13 @@ def _lookahead(given: CutInputs, cut: NDArray[Any]) -> int:
     return int(times.min(initial=records.NEVER // 4))
 
 
-def no_mail(rows: int, barrier: NDArray[np.int64]) -> Mailboxes:
-    """Return the mail of a fabric of one part."""
+def mailboxes(cut: Partition, barrier: NDArray[np.int64], size: int = LETTERS) -> Mailboxes:
+    """Return empty boxes for letters, of which each part has two of a size."""
+    parts = cut.parts
     return Mailboxes(
-        letters=aligned(LETTERS, records.PACKET), first=np.full(2, -1, dtype=np.int32),
-        row_part=np.zeros(rows, dtype=np.int32), told=np.zeros(2 * LINE, dtype=np.int64),
-        barrier=barrier,
+        letters=aligned(2 * parts * size, records.PACKET),
+        first=np.full(2 * parts * parts, -1, dtype=np.int32),
+        row_part=cut.row, told=np.zeros(2 * parts * LINE, dtype=np.int64), barrier=barrier,
     )  # fmt: skip
 
 
@@ -258,12 +256,7 @@ def split(
     touched += np.bincount(cut.head[crossing], minlength=parts)
     rules, size = net.rules, int(4 * touched.max() + 64)
     rules.parts, rules.lookahead_ps, rules.box_size = parts, cut.lookahead_ps, size
-    mail = Mailboxes(
-        letters=aligned(2 * parts * size, records.PACKET),
-        first=np.full(2 * parts * parts, -1, dtype=np.int32),
-        row_part=cut.row, told=np.zeros(2 * parts * LINE, dtype=np.int64),
-        barrier=net.mail.barrier,
-    )  # fmt: skip
+    mail = mailboxes(cut, net.mail.barrier, size)
     of_op = cut.rank[rank_of_op]
     nets, programs = [], []
     for part in range(parts):

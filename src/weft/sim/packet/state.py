@@ -25,7 +25,7 @@ from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork, aligned
-from weft.sim.packet.partition import Partition, no_mail, split
+from weft.sim.packet.partition import Partition, mailboxes, split
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
@@ -149,7 +149,7 @@ class PacketRunState:
                 links,
                 lanes,
             ),
-            mail=no_mail(len(topology.rows), team.barrier),
+            mail=mailboxes(cut, team.barrier),
         )  # fmt: skip
         nets, programs = split(net, ranks, cut, workload.rank, lambda: _events(slots, shift))
         return cls(
@@ -215,10 +215,9 @@ class PacketRunState:
                 trace = self.nets[part].trace
                 longer = trace._replace(hops=_longer(trace.hops))
                 self.nets[part] = self.nets[part]._replace(trace=longer)
-        for why in (kernel.NO_PATH, kernel.NO_ROOM, kernel.NO_TRACE):
-            if why in reasons:
-                return kernel.NO_PATH if why == kernel.NO_PATH else kernel.NO_ROOM
-        return int(reasons[0])
+        if kernel.NO_PATH in reasons:
+            return kernel.NO_PATH
+        return kernel.NO_ROOM if {kernel.NO_ROOM, kernel.NO_TRACE} & {*reasons} else int(reasons[0])
 
     def align(self) -> None:
         """Bring all parts to the present time of the one that is furthest."""
@@ -376,16 +375,11 @@ class PacketRunState:
             "snapshots": self._snapshots(end),
             "congestion": congestion_record(self.net),
             "hop": self._hops(),
-            "windows": self._windows(),
+            "windows": {"letters": sum(int(net.count["letters"]) for net in self.nets)}
+            | {name: int(self.net.count[name]) for name in ("windows", "longest_hops")},
             "num_hops": int(count["hops"]), "num_events": int(count["events"]),
             "skipped": None if self.fast_forward is None else self.fast_forward.skipped(),
         }  # fmt: skip
-
-    def _windows(self) -> dict[str, int]:
-        """Return how the threads shared the work, and how often they met."""
-        count, letters = self.net.count, sum(int(net.count["letters"]) for net in self.nets)
-        names = "windows", "longest_hops"
-        return {name: int(count[name]) for name in names} | {"letters": letters}
 
     def _hops(self) -> NDArray[Any]:
         """Return the hops of all parts, in the order in which they began."""
