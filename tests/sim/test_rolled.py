@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from weft import InputError, NotApplicable, fabric, route, simulate
+from weft.core.errors import OutOfMemory
 from weft.sim.common.progress import IncompleteRun
 from weft.sim.flow import cells as partition
 from weft.sim.flow import rolled as runner
@@ -270,6 +271,20 @@ def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
         simulate(net, routes, work, max_time_ns=2000.0)
     with pytest.raises(NotApplicable, match="single messages"):
         simulate(net, routes, work).messages()
+
+
+def test_a_window_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = fabric("xgft:2;4,4;1,4")
+    work = load_rolled("allreduce:size=64KiB,algorithm=ring", 16)
+    monkeypatch.setattr(runner, "_OP_BYTES", 2**50)
+    with pytest.raises(OutOfMemory, match=r"operations of 4 ranks at a time would take .* fewer"):
+        simulate(net, route(net, "dmodk"), work)
+
+
+def test_small_workloads_are_not_rolled_for_a_command() -> None:
+    with pytest.raises(NotApplicable, match="has 960 operations"):
+        load_rolled("allreduce:size=64KiB,algorithm=ring", 16, above=960)
+    assert load_rolled("allreduce:size=64KiB,algorithm=ring", 16, above=959).num_ops == 960
 
 
 def test_a_deadlock_is_an_error() -> None:

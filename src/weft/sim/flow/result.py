@@ -74,35 +74,35 @@ class FlowResult(Replay):
     most_concurrent: int
     run_s: float
 
-    def _wire_bytes(self) -> NDArray[np.int64]:
-        """Return the bytes of messages; messages of one packet between hosts include its header."""
-        ops = self.workload.messages
-        size = self.workload.size_bytes[ops]
-        if self.options["sharing"] != "none":
-            packet = (self.route[ops] >= 0) & (size <= self.options["mtu_bytes"])
-            size[packet & (self.options["mtu_bytes"] > 0)] += self.options["header_bytes"]
-        return size
-
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages]."""
         ops = self.workload.messages
-        route, size = self.route[ops], self._wire_bytes()
-        away = route >= 0
-        alone = size / (float(self.options["local_gbps"]) / 8) + float(
-            self.options["local_latency_ns"]
-        )
-        alone[away] = (
-            size[away] / self.network.route_rate_bytes_per_ns[route[away]]
-            + self.network.route_latency_ns[route[away]]
-        )
-        return alone
+        return alone_ns(self.network, self.options, self.route[ops], self.workload.size_bytes[ops])
 
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `LINK_COLUMNS`."""
-        route = self.route[self.workload.messages]
-        away = route >= 0
-        route, size = route[away], self._wire_bytes()[away]
-        return link_table(self.fabric, self.network, self.makespan_ns, route, size)
+        ops = self.workload.messages[self.route[self.workload.messages] >= 0]
+        size = on_wire(self.options, self.workload.size_bytes[ops])
+        return link_table(self.fabric, self.network, self.makespan_ns, self.route[ops], size)
+
+
+def on_wire(options: Mapping[str, Any], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the bytes of messages between hosts, with the header of those of one packet."""
+    packet = (size <= options["mtu_bytes"]) & (options["mtu_bytes"] > 0)
+    return size + packet * (options["header_bytes"] if options["sharing"] != "none" else 0)
+
+
+def alone_ns(
+    network: Network, options: Mapping[str, Any], route: NDArray[Any], size: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the zero-load time of messages by their routes, -1 within a machine."""
+    away = route >= 0
+    alone = size / (float(options["local_gbps"]) / 8) + float(options["local_latency_ns"])
+    alone[away] = (
+        on_wire(options, size[away]) / network.route_rate_bytes_per_ns[route[away]]
+        + network.route_latency_ns[route[away]]
+    )
+    return alone
 
 
 def link_table(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.arguments import need_memory
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
@@ -38,6 +39,8 @@ Ints = NDArray[np.int64]
 
 #: Operations of all cells by which a window grows, and least number for each cell.
 GROWTH, LEAST_GROWTH = 2**16, 32
+#: Memory of an operation of a window while it is laid, by measurement.
+_OP_BYTES = 600
 
 
 def run_rolled(
@@ -321,6 +324,11 @@ class _Run:
                 break
             self._grow(*early)
         joint = _Window(*map(np.append, joint, gates))
+        need_memory(
+            _OP_BYTES * len(joint.cell),
+            f"{len(joint.cell):,} operations of {len(self.program_of):,} ranks at a time",
+            "use fewer ranks, or a placement in order that makes more of them alike",
+        )
         more = np.full(len(gates.cell), -1.0)
         order = np.argsort(joint.cell * (2 * self.length.max()) + joint.place, kind="stable")
         self.window = joint.at(order)

@@ -16,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
-from weft.sim.flow.result import link_table
+from weft.sim.flow.result import alone_ns, link_table, on_wire
 from weft.workload.rolled import CommonProgram, RolledWorkload
 
 Ints = NDArray[np.int64]
@@ -68,14 +68,8 @@ class DroppedOperations:
         phase, count, took = phase[sent], count[sent], (arrived - left)[sent]
         self.computed += len(sent)
         self.num_messages += int(count.sum())
-        size, route = table.size_bytes[row[sent]], route[sent]
-        away = route >= 0
-        alone = size / (self._options["local_gbps"] / 8) + self._options["local_latency_ns"]
-        path, network = route[away], self._cells.network
-        alone[away] = (
-            on_wire(self._options, size[away]) / network.route_rate_bytes_per_ns[path]
-            + network.route_latency_ns[path]
-        )
+        size = table.size_bytes[row[sent]]
+        alone = alone_ns(self._cells.network, self._options, route[sent], size)
         slowdown = np.divide(took, alone, out=np.zeros(len(took)), where=alone > 0)
         for at, values in enumerate((took, slowdown, alone > 0)):
             weights = values * count
@@ -90,13 +84,6 @@ class DroppedOperations:
         counts = np.cumsum(self.times.sum(axis=0))
         at = int(np.searchsorted(counts, share * counts[-1]))
         return float(min(2.0 ** ((at + 1) / _EACH + _LOW), self.longest_ns.max()))
-
-
-def on_wire(options: Mapping[str, Any], size: Ints) -> Ints:
-    """Return the bytes of messages between hosts, with the header of those of one packet."""
-    packet = (size <= options["mtu_bytes"]) & (options["mtu_bytes"] > 0)
-    header = options["header_bytes"] if options["sharing"] != "none" else 0
-    return size + np.where(packet, header, 0)
 
 
 @dataclass(frozen=True, eq=False)
