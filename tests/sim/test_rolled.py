@@ -137,6 +137,43 @@ def test_equal_hashes_do_not_make_ranks_alike(
     assert colours > 1 or len(result.cells.first) == 16
 
 
+def test_ranks_with_equal_hashes_and_other_programs_are_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(builder: Any) -> Any:
+        builder.calc(np.arange(8), 100.0)
+        builder.calc(np.arange(8, 16), 200.0)
+        return builder.build()
+
+    assert len(compare("xgft:2;4,4;1,4", "dmodk", 16, make, "linear", 9)[1].cells.first) == 2
+    monkeypatch.setattr(partition, "_mix", lambda one, _: one * np.uint64(0))
+    assert len(compare("xgft:2;4,4;1,4", "dmodk", 16, make, "linear", 9)[1].cells.first) == 16
+
+
+def test_rows_of_a_colour_are_compared() -> None:
+    colour, offset = np.array([0, 1, 0]), np.array([0, 2, 3, 5])
+    assert partition._alike(colour, (np.array([7, 8, 7]),), offset, np.array([1, 2, 9, 1, 2]))
+    assert not partition._alike(colour, (np.array([7, 8, 6]),))
+    assert not partition._alike(colour, (), offset, np.array([1, 2, 9, 1, 3]))
+    assert not partition._alike(colour, (), np.array([0, 2, 4, 5]), np.array([1, 2, 9, 1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "certain"),
+    [("allreduce:size=64KiB,algorithm=ring", True), ("train:model=llama3-8b,tp=8", False)],
+)
+def test_programs_in_turns_are_certain(spec: str, certain: bool) -> None:
+    programs = load_rolled(spec, 16).programs
+    assert all(map(runner._in_turns, programs)) == certain
+    halves = RolledBuilder(2)
+    first, second = (halves.operations(np.arange(2), Kind.CALC, duration_ns=1.0) for _ in "ab")
+    third = halves.operations(np.arange(2), Kind.CALC, duration_ns=1.0)
+    halves.requires(third, second)
+    assert not runner._in_turns(halves.build().programs[0])
+    halves.requires(third, first)
+    assert runner._in_turns(halves.build().programs[0])
+
+
 def same(plain: Any, result: Any) -> None:
     """Expect equal tables of ranks, phases and links."""
     for name in plain.ranks().columns:

@@ -88,8 +88,9 @@ class FlowResult(Replay):
 
 def on_wire(options: Mapping[str, Any], size: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bytes of messages between hosts, with the header of those of one packet."""
-    packet = (size <= options["mtu_bytes"]) & (options["mtu_bytes"] > 0)
-    return size + packet * (options["header_bytes"] if options["sharing"] != "none" else 0)
+    header = int(options["header_bytes"]) if options["sharing"] != "none" else 0
+    one_packet = (size <= int(options["mtu_bytes"])) & (int(options["mtu_bytes"]) > 0)
+    return size + header * one_packet
 
 
 def alone_ns(
