@@ -41,7 +41,7 @@ from weft.report.load_curves import SUFFIXES
 from weft.routing import route
 from weft.sim.flit.booksim import BookSimRun, read_booksim
 from weft.sim.flit.router import MOST_CYCLES, Router, parse_router
-from weft.sim.flit.run import LONGEST_DRAIN, FlitTraffic
+from weft.sim.flit.run import LONGEST_DRAIN, MOST_THREADS, FlitTraffic
 from weft.sim.flit.traffic import Load
 from weft.sim.methods import USUAL_ENGINE
 from weft.sim.options import RunSettings
@@ -106,6 +106,13 @@ def flits_command(
             "times warmup and measure."
         ),
     ] = None,
+    threads: Annotated[
+        Whole | None,
+        RUNS(
+            help="Threads of each run, which do not change its results. Default: all processors "
+            "for one large run, 1 for each of several runs."
+        ),
+    ] = None,
     lenient: Annotated[
         bool,
         FLIT(
@@ -152,15 +159,15 @@ def flits_command(
         raise InputError(f"--router: {error.message}") from None
     engines, names = series.names
     policies = each_name(policy)
-    if congestion_matrix is not None and (
-        max(len(wanted), len(names + engines), len(policies)) > 1
-    ):
+    several = max(len(wanted), len(names + engines), len(policies)) > 1
+    if congestion_matrix is not None and several:
         raise InputError(
             "--congestion-matrix shows one run: expected one load, one routing or engine, and one "
             "policy"
         )
     for value, option, least, most in (
         (latency, "--latency", 1, MOST_CYCLES), (drain, "--drain", 0, LONGEST_DRAIN),
+        (threads, "--threads", 1, MOST_THREADS),
     ):  # fmt: skip
         if value is not None:
             whole_number(value, option, least, most)
@@ -177,7 +184,7 @@ def flits_command(
         delays: Any = 1 if config is None else config.latencies(loaded)
         runs = FlitSeries.of(
             loaded, routes, load, router, delays if latency is None else latency,
-            policies or None, drain,
+            policies or None, drain, 1 if several and threads is None else threads,
         )  # fmt: skip
         with watched("runs") as progress:
             whole = congestion_matrix is not None

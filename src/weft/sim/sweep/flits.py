@@ -92,6 +92,7 @@ class FlitSeries(Series):
         latency: NDArray[Any] | int,
         policy: str | Sequence[str] | None,
         drain: int | None,
+        threads: int | None = 1,
     ) -> FlitSeries:
         """Check the settings, and try the routings if there are several."""
         check_fabric(fabric)
@@ -122,7 +123,7 @@ class FlitSeries(Series):
             "fabric": fabric.name, "router": unusual(router), "pattern": load.pattern,
             "size": load.size_text, "reply": load.reply, "seed": load.seed,
         }  # fmt: skip
-        return cls(configurations, common, fabric, load, router, latency, drain)
+        return cls(configurations, common, fabric, load, router, latency, drain, threads)
 
     def measure(self, number: int, rate: float, watch: Callable[[Any], None]) -> FlitTraffic:
         """Run a configuration at a load."""
