@@ -63,10 +63,12 @@ def test_threads_change_no_result_and_are_refused_where_they_cannot_be(capsys) -
     assert rows(capsys, *words, "--threads", "3") == rows(capsys, *words)
     for number in ("0", "2000"):
         status, _, err = run(capsys, *words, "--threads", number)
-        assert status == 2 and "--threads must be 1 to 1,024" in err
+        assert status == 2
+        assert "--threads must be 1 to 1,024" in err
     remote = ("dragonfly:p=2,a=4,h=2", "--engine", "ugal", "--policy", "ugal-g")
     status, _, err = run(capsys, *remote, "--router", "lanes=3", *SHORT, "--threads", "2")
-    assert status == 2 and "reads the state of distant routers, so this run needs 1 thread" in err
+    assert status == 2
+    assert "reads the state of distant routers, so this run needs 1 thread" in err
 
 
 def test_the_drain_may_be_cut_short(capsys) -> None:
