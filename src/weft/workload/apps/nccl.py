@@ -54,9 +54,10 @@ def nccl(
         reduce-scatter and alltoall, else of the buffer or message.
     count, root
         Number of collectives, one after the other; root of broadcast and reduce.
-    algo, proto, min_channels, max_channels, nthreads, buffsize
-        As NCCL_ALGO, NCCL_PROTO, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_NTHREADS (0: NCCL's
-        own) and NCCL_BUFFSIZE; auto takes what NCCL chooses.
+    algo, proto
+        As NCCL_ALGO and NCCL_PROTO; auto takes what NCCL chooses.
+    min_channels, max_channels, nthreads, buffsize
+        As NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS, NCCL_NTHREADS (0: NCCL's own) and NCCL_BUFFSIZE.
     pxn_disable, cross_nic, nvls_enable, collnet_enable
         As NCCL_PXN_DISABLE, NCCL_CROSS_NIC, NCCL_NVLS_ENABLE and NCCL_COLLNET_ENABLE, which
         the algorithm collnet-direct implies.
