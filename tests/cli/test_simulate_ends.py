@@ -207,7 +207,7 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
 )
 def test_a_signal_ends_a_long_run_and_leaves_no_files(tmp_path, number, status, word) -> None:
     folder = tmp_path / "results"
-    words = ["simulate", "xgft:2;8,8;1,8", "--workload", "alltoall:size=1MiB,count=40"]
+    words = ["simulate", "xgft:2;8,8;1,8", "--workload", "alltoall:size=1MiB,count=400"]
     child = subprocess.Popen(
         [sys.executable, "-c", TOLD, *words, "--out", str(folder), "--progress"],
         stderr=subprocess.PIPE,

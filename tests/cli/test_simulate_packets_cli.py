@@ -402,14 +402,14 @@ def test_an_interrupt_keeps_partial_results(capsys, tmp_path, monkeypatch) -> No
     """The interrupt arrives while progress is shown, in the second of three runs."""
 
     def interrupted(*arguments, **options):
-        *others, at = arguments
+        *others, at, expected, dry = arguments
 
         def watch(doing, progress=None):
             at(doing, progress)
             if others[1].number == 2 and progress is not None:
                 raise KeyboardInterrupt
 
-        return run_level(*others, watch)
+        return run_level(*others, watch, expected, dry)
 
     monkeypatch.setattr("weft.study.experiment.run.run_level", interrupted)
     words = (TREE, "--workload", "alltoall:size=1MiB", "--ranks", 4, "--level", "packet")

@@ -103,6 +103,7 @@ def test_simulate_accepts_its_settings_everywhere() -> None:
     takes = set(inspect.signature(weft.simulate).parameters)
     assert takes - fields_of == {
         "fabric", "routes", "workload", "placement", "level", "progress",
+        "expected",
     }  # fmt: skip
     assert fields_of <= takes
     assert {item.key for item in settings(RunSettings)} <= set(Experiment.model_fields)
@@ -110,7 +111,7 @@ def test_simulate_accepts_its_settings_everywhere() -> None:
     tables = (items for title, (_, _, items) in TABLES.items() if title not in NOT_OF_SIMULATE)
     listed = {item.flag for items in tables for item in items if item.flag}
     assert words_of("simulate") == listed | {
-        "--progress", "--engines", "--policies", "--routings",
+        "--progress", "--engines", "--policies", "--routings", "--dry-run",
     }  # fmt: skip
 
 

@@ -231,6 +231,7 @@ def test_defaults_are_those_of_simulate() -> None:
     missing = defaults.keys() - set().union(*options_of.values())
     assert missing == {
         "fabric", "routes", "workload", "placement", "level", "coefficients", "trace", "progress",
+        "expected",
     }  # fmt: skip
     assert options_of["static"] == {"ports": "first"}
 

@@ -179,7 +179,7 @@ def counted(
     depth = depths(workload.dep_offset, workload.dep)[queues.ops[sent]]
     under_way = np.bincount(depth)
     steps = np.flatnonzero(under_way)
-    most = max(min(len(steps), _STEPS, _MOST_MESSAGES // max(under_way.max(initial=0), 1)), 1)
+    most = min(len(steps), max(min(_STEPS, _MOST_MESSAGES // max(under_way.max(initial=0), 1)), 1))
     steps = steps[np.linspace(0, len(steps) - 1, most).astype(np.int64)]
     used, shared, apart, looked = 0.0, 0.0, 0.0, 0
     for step in steps.tolist():

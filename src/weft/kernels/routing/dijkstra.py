@@ -62,7 +62,7 @@ def weighted_tables(
             line[goal] = destination_port[d]
             count = _dijkstra(
                 graph, weight, first_weight, far, head, rank_row, row_rank[goal], hangs[d],
-                distance, (key, heap, position), by_edge, order, nearer,
+                distance, (key, heap, position), by_edge, (order, nearer),
             )  # fmt: skip
             for row in range(rows):
                 flow[row] = row_weight[row]
@@ -79,17 +79,17 @@ def weighted_tables(
 
 @njit(cache=True)
 def _dijkstra(
-    graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, order,
-    nearer,
+    graph, weight, least, far, head, rank_row, goal, hangs, distance, queue, by_edge, lists,
 ):  # fmt: skip
-    """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
+    """List the rows by distance from the goal; fill by_edge with the edge to each row.
 
+    `lists`: the list to fill, and room for the edges of a row.
     Nodes of the heap are numbered by row_rank; the adapter, if there is one, is the last node.
     No weight is below `least`: the search ends when all rows are nearer than any further path.
     Return the number of rows listed.
     """
     edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    key, heap, position = queue
+    (key, heap, position), (order, nearer) = queue, lists
     rows = len(rank_row)
     size = rows + hangs
     for k in range(size):

@@ -99,8 +99,9 @@ def cut_for(given: CutInputs) -> Partition:
     fit = int(len(np.unique(given.hosts)) * _HOPS * cut.lookahead_ps / lasts / _LEAST_HOPS)
     if fit >= cut.parts:
         return cut
-    short = f"windows of {cut.lookahead_ps / 1000:g} ns are short"
-    return partition(given._replace(one=short) if fit < 2 else given, max(fit, 1))
+    if fit < 2:
+        return _uncut(given, f"windows of {cut.lookahead_ps / 1000:g} ns are short")
+    return partition(given, fit)
 
 
 def partition(given: CutInputs, threads: int) -> Partition:
@@ -112,7 +113,7 @@ def partition(given: CutInputs, threads: int) -> Partition:
     """
     links, num_rows = given.network.topology.links, len(given.network.topology.rows)
     if threads == 1 or given.one or not num_rows:
-        return _uncut(given, given.one)
+        return _uncut(given, given.one if threads > 1 else "")
     tail, head = (links[name].astype(np.int64) for name in ("tail_row", "head_row"))
     row_of_host, ties = _ties(given, tail, head)
     pairs = coo_array((np.ones(len(ties)), ties.T), shape=(num_rows + 1,) * 2)
