@@ -109,6 +109,7 @@ def look_ahead(net):
     calendar, rules, lanes = net.calendar, net.rules, net.lanes
     active, times = calendar.state.active, calendar.active_time
     if active > 1:
+        # The second event of a heap is one of its root's two children.
         later = np.int64(1 if active == 2 or times[1] < times[2] else 2)
         into, out = _links_of(net, calendar.active_item[later])
         prefetch(lanes, into)

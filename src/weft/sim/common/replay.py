@@ -212,14 +212,7 @@ class Replay:
 
     def summary(self) -> dict[str, Any]:
         """Return the makespan, times and slowdown of all messages, and the busiest link."""
-        links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
-        return {
-            "engine": self.engine,
-            "makespan_ns": self.makespan_ns,
-            **self.figures(np.ones(len(self.workload.messages), dtype=bool)),
-            "busiest_link": links["name"][0] if len(links) else None,
-            "busiest_share": links["utilisation"][0] if len(links) else None,
-        }
+        return summarised(self, self.figures(np.ones(len(self.workload.messages), dtype=bool)))
 
     def figures(self, mine: NDArray[np.bool_]) -> dict[str, Any]:
         """Return the figures of some messages; times are statistics of the arrived messages.
@@ -285,6 +278,18 @@ class ReplayInPicoseconds(Replay):
     def arrived_ns(self) -> NDArray[np.float64]:
         """Arrival of the last byte of every message, ns; -1 for others."""
         return _in_ns(self.arrived_ps)
+
+
+def summarised(result: Any, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the summary of a result at a level with time; `figures` are those of all messages."""
+    links = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
+    return {
+        "engine": result.engine,
+        "makespan_ns": result.makespan_ns,
+        **figures,
+        "busiest_link": links["name"][0] if len(links) else None,
+        "busiest_share": links["utilisation"][0] if len(links) else None,
+    }
 
 
 def _in_ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:

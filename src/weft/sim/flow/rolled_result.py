@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.core.columns import frame
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio
+from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio, summarised
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
 from weft.sim.flow.result import alone_ns, link_table, on_wire
@@ -159,19 +159,13 @@ class RolledResult:
 
     def summary(self) -> dict[str, Any]:
         """Return the makespan, times and slowdown of all messages, and the busiest link."""
-        links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
-        return {
-            "engine": self.engine,
-            "makespan_ns": self.makespan_ns,
-            **self.figures(),
-            "busiest_link": links["name"][0] if len(links) else None,
-            "busiest_share": links["utilisation"][0] if len(links) else None,
-        }
+        return summarised(self, self.figures())
 
     def ranks(self) -> pl.DataFrame:
         """Return one row for each rank; see `RANK_COLUMNS`."""
         rows = [
             (
+                # Added one by one, as in `Replay`, for the same sum to the last bit.
                 np.bincount(each.kind * 0, weights=each.duration_ns, minlength=1)[0],
                 each.size_bytes[each.sends].sum(),
                 len(each.sends),
