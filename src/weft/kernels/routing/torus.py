@@ -171,7 +171,21 @@ def _ring_direction(source, target, radix, ring, tie_up):
 
 
 @njit(cache=True)
-def _choose_steps(target, torus, ties, tie_up, chosen):
+def _is_whole(torus):
+    """Return whether all paths can lead in the direction that `_ring_direction` gives."""
+    for at in torus.grid:
+        if at < 0:
+            return False
+    for d in range(len(torus.radix)):
+        steps = (torus.radix[d] - 1) * (1 + torus.ring[d])
+        for row in range(len(torus.rows)):
+            if torus.reach[row, 2 * d] + torus.reach[row, 2 * d + 1] != steps:
+                return False
+    return True
+
+
+@njit(cache=True)
+def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
     """Choose the group of cables by which each row sends to a target row, -1 for none.
 
     Group 2 d leads down and group 2 d + 1 up dimension d. As in OpenSM's torus-2QoS, the path leads
@@ -179,31 +193,39 @@ def _choose_steps(target, torus, ties, tie_up, chosen):
     next dimension. It takes the shorter direction, or the other one if the shorter one is cut. If
     the switch of the turn is missing, the path takes the shorter direction as far as there are
     cables. If no step is possible, the next dimension is tried.
+
+    `whole`: result of `_is_whole`. `up`, int8 [dimensions, largest radix]: work space.
     """
-    radix, ring, coordinate, stride = torus.radix, torus.ring, torus.coordinate, torus.stride
+    radix, coordinate, stride = torus.radix, torus.coordinate, torus.stride
     grid, step, reach = torus.grid, torus.step, torus.reach
     dimensions = len(radix)
+    for d in range(dimensions):
+        b = coordinate[target, d]
+        for a in range(radix[d]):
+            up[d, a] = _ring_direction(a, b, radix[d], torus.ring[d], tie_up if ties else b > a)
+        up[d, b] = -1
     for row in range(len(chosen)):
         chosen[row] = -1
-        here = 0
-        for d in range(dimensions):
-            here += coordinate[row, d] * stride[d]
         for d in range(dimensions):
             a = coordinate[row, d]
-            b = coordinate[target, d]
-            if a == b:
+            way = up[d, a]
+            if way < 0:
                 continue
-            up = _ring_direction(a, b, radix[d], ring[d], tie_up if ties else b > a)
-            turning = grid[here + (b - a) * stride[d]]
-            forward = (b - a) % radix[d]
-            if turning >= 0:
-                length = forward if up else radix[d] - forward
-                if reach[row, 2 * d + up] >= length:
-                    chosen[row] = 2 * d + up
-                elif reach[row, 2 * d + 1 - up] >= radix[d] - length:
-                    chosen[row] = 2 * d + 1 - up
-            elif step[row, 2 * d + up] >= 0:
-                chosen[row] = 2 * d + up
+            if whole:
+                chosen[row] = 2 * d + way
+                break
+            b = coordinate[target, d]
+            at = (b - a) * stride[d]
+            for other in range(dimensions):
+                at += coordinate[row, other] * stride[other]
+            if grid[at] >= 0:
+                length = (b - a if way else a - b) % radix[d]
+                if reach[row, 2 * d + way] >= length:
+                    chosen[row] = 2 * d + way
+                elif reach[row, 2 * d + 1 - way] >= radix[d] - length:
+                    chosen[row] = 2 * d + 1 - way
+            elif step[row, 2 * d + way] >= 0:
+                chosen[row] = 2 * d + way
             if chosen[row] >= 0:
                 break
 
@@ -255,19 +277,34 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
 
 
 @njit(cache=True)
-def _mark_levels(target, torus, ties, tie_up, levels):
-    """Fill the SL bits of the path from each row to a target row."""
+def _fill_sls(torus, ties, side, targets, sl):
+    """Fill the SL of the path from each row to each destination.
+
+    `side`, uint8 [destinations listed in `targets`]: 1 if their ties lead down, else 0.
+    """
     radix, ring, coordinate = torus.radix, torus.ring, torus.coordinate
-    for row in range(len(levels)):
-        level = 0
+    count = len(torus.rows)
+    bits = np.zeros((len(radix), max(1, radix.max()) if len(radix) else 1), dtype=np.uint8)
+    level = np.zeros(count, dtype=np.uint8)
+    for row in range(count):
+        # Four bits for each side.
         for d in range(len(radix)):
             a = coordinate[row, d]
-            b = coordinate[target, d]
-            if a != b and ring[d]:
-                up = _ring_direction(a, b, radix[d], True, tie_up if ties else b > a)
-                if (up == 1) != (b > a):
-                    level |= torus.sl_bit[d]
-        levels[row] = level
+            for b in range(radix[d]):
+                bits[d, b] = 0
+                for way in range(2 if ring[d] and a != b else 0):
+                    up = _ring_direction(a, b, radix[d], True, way == 0 if ties else b > a)
+                    if (up == 1) != (b > a):
+                        bits[d, b] |= torus.sl_bit[d] << (4 * way)
+        for target in range(count):
+            both = np.uint8(0)
+            for d in range(len(radix)):
+                both |= bits[d, coordinate[target, d]]
+            level[target] = both
+        line = sl[torus.rows[row]]
+        for target in range(count):
+            for k in range(targets.offset[target], targets.offset[target + 1]):
+                line[targets.destination[k]] = (level[target] >> (4 * side[k])) & 15
 
 
 @njit(cache=True)
@@ -312,17 +349,21 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     group_offset, group_port, group_cost = torus.group_offset, torus.group_port, torus.group_cost
     count = len(rows)
     groups = step.shape[1]
+    widest = 1
     ties = parallel = False
     for d in range(len(radix)):
+        widest = max(widest, radix[d])
         if balanced and ring[d] and radix[d] > 2 and radix[d] % 2 == 0:
             ties = True
     for group in range(len(group_offset) - 1):
         if group_offset[group + 1] - group_offset[group] > 1:
             parallel = True
+    whole = _is_whole(torus)
+    up = np.empty((len(radix), widest), dtype=np.int8)
     chosen = np.empty((2, count), dtype=np.int8)
-    levels = np.empty((2, count), dtype=np.uint8)
     flows = np.zeros((2, count), dtype=np.int64)
     known = np.zeros(2, dtype=np.uint8)
+    sides = np.zeros(len(targets.destination), dtype=np.uint8)
     state = np.zeros(count, dtype=np.uint8)
     trail = np.empty(count, dtype=np.int32)
     load = np.zeros(len(group_port), dtype=np.float64)
@@ -338,26 +379,23 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
             side = 0
             if ties:
                 side = (torus.parity[target] + (0 if switch else adapters)) & 1
+            sides[k] = side
             if not switch:
                 adapters += 1
-            line = chosen[side]
+            line, ports = chosen[side], table[destination]
             if not known[side]:
                 known[side] = 1
-                _choose_steps(target, torus, ties, side == 0, line)
+                _choose_steps(target, torus, ties, side == 0, whole, up, line)
                 if not complete:
                     repaired += _repair_steps(target, step, last_first, line, state, trail)
-                _mark_levels(target, torus, ties, side == 0, levels[side])
                 if parallel and balanced:
                     _count_flows(target, torus, line, flows[side])
             for row in range(count):
-                sl[rows[row], destination] |= levels[side, row]
-                if row == target:
-                    table[destination, rows[row]] = targets.port[destination]
-                    continue
                 if line[row] < 0:
                     continue
                 group = row * groups + line[row]
-                pick, last = group_offset[group], group_offset[group + 1]
+                pick = group_offset[group]
+                last = group_offset[group + 1] if parallel else pick + 1
                 if last > pick + 1 and balanced and not switch:
                     pick = _lightest(pick, last, load)
                     load[pick] += flows[side, row] * group_cost[pick]
@@ -365,5 +403,7 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                     turn = next_cable[1 if switch else 0, group]
                     next_cable[1 if switch else 0, group] = turn + 1
                     pick += turn % (last - pick)
-                table[destination, rows[row]] = group_port[pick]
+                ports[rows[row]] = group_port[pick]
+            ports[rows[target]] = targets.port[destination]
+    _fill_sls(torus, ties, sides, targets, sl)
     return repaired

@@ -387,11 +387,11 @@ def _lanes(
     base = np.zeros(len(ports), dtype=np.int64)
     np.cumsum(ports[:-1].astype(np.int64) ** 2, out=base[1:])
     index = np.empty(int((ports.astype(np.int64) ** 2).sum()), dtype=np.int32)
-    for row, (first, width) in enumerate(
-        zip(graph.row_base.tolist(), ports.tolist(), strict=False)
-    ):
-        own = dimension[first : first + width].astype(np.int32)
-        against = (own[:, None] > own[None, :]).astype(np.int32)
-        table = np.where(own[None, :] >= 0, 2 * own[None, :] + against, 2 * dimensions)
-        index[base[row] : base[row] + width * width] = table.reshape(-1)
+    for width in np.unique(ports):
+        rows = np.flatnonzero(ports == width)
+        own = dimension[graph.row_base[rows, None] + np.arange(width)].astype(np.int32)
+        against = own[:, :, None] > own[:, None, :]
+        onward = np.where(own >= 0, 2 * own, 2 * dimensions)[:, None, :]
+        table = onward + (against & (own >= 0)[:, None, :])
+        index[base[rows, None] + np.arange(width**2)] = table.reshape(len(rows), -1)
     return VirtualLanes(tables, index, base, ports.astype(np.int32))
