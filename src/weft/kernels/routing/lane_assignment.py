@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.kernels.bits import lowest_bit
 from weft.kernels.cache import njit
 from weft.kernels.parts import parts
 
@@ -40,14 +41,20 @@ class Dependencies(NamedTuple):
     #: cycle, as bits.
     held: Any
     barred: Any
+    #: uint64 [lanes, edges, words]: the dependencies of each lane. Bit k of `after`: edge k of
+    #: those that leave the edge's head follows it. Bit k of `before`: it follows the reverse of
+    #: edge k of those that leave its tail.
+    after: Any
+    before: Any
     #: uint64 [lanes, edges, words]: bit f of row e means that edge f follows edge e, for as many
     #: lanes as `MOST_BYTES` allow.
     behind: Any
     #: int64 [lanes]: edges visited since the bit matrix of the lane was computed.
     effort: Any
-    #: Work space: int64 [rows], uint8 [edges] of zeros, and int32 [edges].
+    #: Work space: int32 [rows], uint8 [edges] and a bit of each position, zeros, and int32 [edges].
     fresh: Any
     mark: Any
+    taken: Any
     later: Any
     earlier: Any
     room: Any
@@ -59,10 +66,15 @@ def no_dependencies(rows: int, first_dependency: Any, lanes: int) -> Any:
     words = (edges + 63) >> 6
     deep = min(lanes, MOST_BYTES // max(8 * edges * words, 1))
     held, barred = np.zeros((2, dependencies), dtype=np.uint16)
+    widest = int(np.diff(first_dependency).max(initial=0))
+    after, before = np.zeros((2, lanes, edges, (widest + 63) >> 6), dtype=np.uint64)
     behind, effort = np.zeros((deep, edges, words), np.uint64), np.zeros(lanes, dtype=np.int64)
-    fresh, mark = np.empty(rows, dtype=np.int64), np.zeros(edges, dtype=np.uint8)
+    fresh, mark = np.empty(rows, dtype=np.int32), np.zeros(edges, dtype=np.uint8)
+    taken = np.zeros((edges + 63) >> 6, dtype=np.uint64)
     lists = np.empty((3, edges + 1), dtype=np.int32)
-    return parts(Dependencies(held, barred, behind, effort, fresh, mark, *lists))
+    return parts(
+        Dependencies(held, barred, after, before, behind, effort, fresh, mark, taken, *lists)
+    )
 
 
 @njit(cache=True)
@@ -202,26 +214,26 @@ def add_path(row, lane, ahead, graph, position, lanes):
             break
         wait = first_dependency[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
-            visited = insert_dependency(edge, following, bit, graph, position, lanes)
+            visited = insert_dependency(edge, following, lane, graph, position, lanes)
             work += abs(visited)
             if visited < 0:
                 for k in range(added):
-                    held[fresh[k]] &= ~bit
+                    flip_dependency(fresh[k], ahead[edge_row[fresh[k]]], lane, graph, lanes)
                 if added:
-                    visited = insert_dependency(edge, following, bit, graph, position, lanes)
+                    visited = insert_dependency(edge, following, lane, graph, position, lanes)
                     work += abs(visited)
                 if visited < 0:
                     barred[wait] |= bit
                 work = -work
                 break
-            held[wait] |= bit
-            fresh[added] = wait
+            flip_dependency(edge, following, lane, graph, lanes)
+            fresh[added] = edge
             added += 1
         edge = following
     effort[lane] += abs(work)
     if lane < len(behind) and effort[lane] > max(COUNT_AFTER, behind.shape[2] >> 3) * len(edge_row):
         effort[lane] = 0
-        _count_behind(bit, graph, held, position, lanes.room, behind[lane])
+        _count_behind(graph, lanes.after[lane], position, lanes.room, behind[lane])
     return work
 
 
@@ -239,36 +251,44 @@ def _follows(edge, ahead, edge_row, behind):
 
 
 @njit(cache=True)
-def _count_behind(bit, graph, held, position, room, behind):
+def _count_behind(graph, following, position, room, behind):
     """Set the bits of all edges that follow each edge in a lane, beginning with the last edge."""
-    edge_offset, edge_row = graph.edge_offset, graph.edge_row
-    first_dependency = graph.first_dependency
     for edge in range(len(position)):
         room[position[edge]] = edge
     for at in range(len(position) - 1, -1, -1):
         edge = room[at]
         row = behind[edge]
-        start = edge_offset[edge_row[edge]]
-        base = first_dependency[edge]
-        for k in range(first_dependency[edge + 1] - base):
-            if held[base + k] & bit:
-                other = start + k
+        start = graph.edge_offset[graph.edge_row[edge]]
+        for word in range(following.shape[1]):
+            bits = following[edge, word]
+            while bits:
+                other = start + 64 * word + lowest_bit(bits)
+                bits &= bits - np.uint64(1)
                 row[other >> 6] |= np.uint64(1) << np.uint64(other & 63)
                 after = behind[other]
-                for word in range(len(row)):
-                    row[word] |= after[word]
+                for part in range(len(row)):
+                    row[part] |= after[part]
 
 
 @njit(cache=True)
-def insert_dependency(tail, head, bit, graph, position, lanes):
+def flip_dependency(edge, following, lane, graph, lanes):
+    """Add a dependency to a lane that lacks it, or take it out of a lane that holds it."""
+    start = graph.edge_offset[graph.edge_row[edge]]
+    out, back = following - start, graph.edge_back[edge] - start
+    lanes.held[graph.first_dependency[edge] + out] ^= np.uint16(1 << lane)
+    lanes.after[lane, edge, out >> 6] ^= np.uint64(1) << np.uint64(out & 63)
+    lanes.before[lane, following, back >> 6] ^= np.uint64(1) << np.uint64(back & 63)
+
+
+@njit(cache=True)
+def insert_dependency(tail, head, lane, graph, position, lanes):
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
-    `bit` is the lane's bit in held; other arguments are as in `add_path`. Return the number of
-    edges visited, negative for a cycle.
+    The arguments are as in `add_path`. Return the number of edges visited, negative for a cycle.
     """
-    held, mark, later, earlier = lanes.held, lanes.mark, lanes.later, lanes.earlier
+    mark, later, earlier = lanes.mark, lanes.later, lanes.earlier
+    after, before = lanes.after[lane], lanes.before[lane]
     edge_offset, edge_row, edge_tail = graph.edge_offset, graph.edge_row, graph.edge_tail
-    edge_back, first_dependency = graph.edge_back, graph.first_dependency
     low, high = position[head], position[tail]
     if high < low:
         return 1
@@ -281,49 +301,53 @@ def insert_dependency(tail, head, bit, graph, position, lanes):
         edge = later[at]
         at += 1
         start = edge_offset[edge_row[edge]]
-        base = first_dependency[edge]
-        stop = first_dependency[edge + 1] - base
-        if edge_tail[tail] == edge_row[edge] and held[base + tail - start] & bit:
-            stop = tail - start
-            cycle = True
-        # Without branches, which are hard to predict: every edge is put at the end of the list.
-        for k in range(stop):
-            other = start + k
-            later[count] = other
-            found = np.uint8((held[base + k] & bit) != 0) & (position[other] < high) & ~mark[other]
-            mark[other] |= found
-            count += found
+        goal = tail - start if edge_tail[tail] == edge_row[edge] else -1
+        for word in range(after.shape[1]):
+            bits = after[edge, word]
+            if goal >> 6 == word and bits >> np.uint64(goal & 63) & np.uint64(1):
+                cycle = True
+                bits &= (np.uint64(1) << np.uint64(goal & 63)) - np.uint64(1)
+            while bits:
+                other = start + 64 * word + lowest_bit(bits)
+                bits &= bits - np.uint64(1)
+                if position[other] < high and not mark[other]:
+                    mark[other] = 1
+                    later[count] = other
+                    count += 1
+            if cycle:
+                break
     for k in range(count):
         mark[later[k]] = 0
     if cycle:
         return -count
     # Edges that precede tail, down to head.
-    before, at = 1, 0
+    prior, at = 1, 0
     earlier[0] = tail
     mark[tail] = 1
-    while at < before:
+    while at < prior:
         edge = earlier[at]
         at += 1
-        row = edge_tail[edge]
-        for out in range(edge_offset[row], edge_offset[row + 1]):
-            other = edge_back[out]
-            if mark[other] or position[other] < low:
-                continue
-            if held[first_dependency[other] + edge - edge_offset[row]] & bit:
-                mark[other] = 1
-                earlier[before] = other
-                before += 1
-    for k in range(before):
+        start = edge_offset[edge_tail[edge]]
+        for word in range(before.shape[1]):
+            bits = before[edge, word]
+            while bits:
+                other = graph.edge_back[start + 64 * word + lowest_bit(bits)]
+                bits &= bits - np.uint64(1)
+                if position[other] >= low and not mark[other]:
+                    mark[other] = 1
+                    earlier[prior] = other
+                    prior += 1
+    for k in range(prior):
         mark[earlier[k]] = 0
-    _reorder(position, earlier, before, later, count, lanes.room)
-    return count + before
+    _sort_by_position(earlier, prior, position, low, high, lanes)
+    _sort_by_position(later, count, position, low, high, lanes)
+    _reorder(position, earlier, prior, later, count, lanes.room)
+    return count + prior
 
 
 @njit(cache=True)
 def _reorder(position, earlier, before, later, count, room):
-    """Share out the positions of both lists: first to the edges of `earlier`, then to `later`."""
-    _sort_by_position(earlier, before, position)
-    _sort_by_position(later, count, position)
+    """Share out the positions of two sorted lists: first to `earlier`, then to `later`."""
     i = j = 0
     for k in range(before + count):
         if j == count or (i < before and position[earlier[i]] < position[later[j]]):
@@ -339,27 +363,31 @@ def _reorder(position, earlier, before, later, count, room):
 
 
 @njit(cache=True)
-def _sort_by_position(edges, count, position):
-    """Sort the first edges of a list by position (heap sort: no allocation, no slow worst case)."""
-    for start in range(count // 2 - 1, -1, -1):
-        _sift(edges, start, count, position)
-    for end in range(count - 1, 0, -1):
-        edges[0], edges[end] = edges[end], edges[0]
-        _sift(edges, 0, end, position)
-
-
-@njit(cache=True)
-def _sift(edges, root, count, position):
-    while True:
-        child = 2 * root + 1
-        if child >= count:
-            return
-        if child + 1 < count and position[edges[child + 1]] > position[edges[child]]:
-            child += 1
-        if position[edges[root]] >= position[edges[child]]:
-            return
-        edges[root], edges[child] = edges[child], edges[root]
-        root = child
+def _sort_by_position(edges, count, position, low, high, lanes):
+    """Sort the first edges of a list by position; positions are `low` to `high`."""
+    taken, room = lanes.taken, lanes.room
+    if count * count <= 64 + (high - low >> 6):
+        for k in range(1, count):
+            edge = edges[k]
+            at = position[edge]
+            j = k
+            while j > 0 and position[edges[j - 1]] > at:
+                edges[j] = edges[j - 1]
+                j -= 1
+            edges[j] = edge
+        return
+    for k in range(count):
+        at = position[edges[k]]
+        room[at] = edges[k]
+        taken[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+    k = 0
+    for word in range(low >> 6, (high >> 6) + 1):
+        bits = taken[word]
+        taken[word] = 0
+        while bits:
+            edges[k] = room[64 * word + lowest_bit(bits)]
+            bits &= bits - np.uint64(1)
+            k += 1
 
 
 @njit(cache=True)

@@ -4,7 +4,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges
-from weft.kernels.routing.lane_assignment import add_path, insert_dependency
+from weft.kernels.routing.lane_assignment import add_path, flip_dependency, insert_dependency
 from weft.kernels.routing.tables import carry
 
 
@@ -279,7 +279,8 @@ def widen_orders(graph, targets, counts, sources, table, lids, lane_of, position
                     break
                 if before >= 0:
                     wait = first_dependency[before] + edge - edge_offset[row]
-                    held[wait] |= np.uint16(1 << lane_of[i, start])
+                    if not held[wait] & np.uint16(1 << lane_of[i, start]):
+                        flip_dependency(before, edge, lane_of[i, start], graph, lanes)
                 before = edge
                 row = edge_row[edge]
     for t in range(len(targets)):
@@ -308,10 +309,8 @@ def widen_orders(graph, targets, counts, sources, table, lids, lane_of, position
 @njit(cache=True)
 def _add_where_it_fits(edge, following, wait, graph, position, lanes):
     """Add a dependency to each lane in which it closes no cycle."""
-    held = lanes.held
     for lane in range(len(position)):
-        bit = np.uint16(1 << lane)
-        if held[wait] & bit:
+        if lanes.held[wait] & np.uint16(1 << lane):
             continue
-        if insert_dependency(edge, following, bit, graph, position[lane], lanes) > 0:
-            held[wait] |= bit
+        if insert_dependency(edge, following, lane, graph, position[lane], lanes) > 0:
+            flip_dependency(edge, following, lane, graph, lanes)

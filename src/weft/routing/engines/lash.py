@@ -200,7 +200,7 @@ def _spread(
     widen_orders(
         graph.parts, np.unique(goals), paths.counts, (sources > 0).astype(np.uint8),
         table, paths.lines, lanes, position, search,
-        no_dependencies(graph.num_rows, graph.first_dependency, 0),
+        no_dependencies(graph.num_rows, graph.first_dependency, len(position)),
     )  # fmt: skip
     new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
     spread_paths(
