@@ -49,8 +49,8 @@ def lay_ranks(
     free = pending == 0
     later = free & (release > 0) if len(release) else np.zeros(ops, dtype=bool)
     begin = np.flatnonzero(free & ~later)
-    # Large arrays of zeros take memory only for pages in use.
-    ready = np.zeros(ops + 1, dtype=np.int32)
+    # Queues and heaps are not read before they are written: they take memory as they fill.
+    ready = np.empty(ops + 1, dtype=np.int32)
     ready[: len(begin)] = begin
     timeline = np.flatnonzero(later)
     if len(release):
@@ -82,8 +82,8 @@ def lay_ranks(
         rules=record(rules_dtype(unit), **rules),
         count=record(COUNT, ready_tail=len(begin)),
         heap=Heap(
-            time=np.zeros(events, dtype=unit),
-            item=np.zeros(events, dtype=np.int64),
+            time=np.empty(events, dtype=unit),
+            item=np.empty(events, dtype=np.int64),
             size=record(HEAP_SIZE),
         ),
         timeline_op=timeline.astype(np.int32),
@@ -99,7 +99,7 @@ def lay_ranks(
         left_below=np.zeros(ops, dtype=np.int32),
         right_below=np.zeros(ops, dtype=np.int32),
         sends=np.zeros(ops, dtype=np.uint8),
-        joining=np.zeros(ops + 1, dtype=np.int32),
+        joining=np.empty(ops + 1, dtype=np.int32),
         asked=np.zeros(np.count_nonzero(workload.kind >= Kind.KEY_REQUEST) + 1, dtype=np.int32),
         copy_pair=copy_pair,
         copied_until=np.zeros(len(pairs), dtype=unit),

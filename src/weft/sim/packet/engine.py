@@ -92,9 +92,8 @@ def run_packets(
     if options["fast_forward"]:
         state.fast_forward = FastForward(state.net, state.ranks)
     with state.team:
-        why, partial = _run(
-            state, workload, progress, _wire_bytes(fabric, workload, hosts, hardware)
-        )
+        wire_bytes = _wire_bytes(fabric, workload, hosts, hardware) if progress else 0
+        why, partial = _run(state, workload, progress, wire_bytes)
         if partial:
             state.align()
     took = time.perf_counter() - began

@@ -59,9 +59,8 @@ def check_workload(
     _refuse_long(workload, ops, np.where(away, wire, 0.0), slowest_gbps, "the slowest link")
     local = float(options["local_gbps"])
     _refuse_long(workload, ops, np.where(away, 0.0, size), local, "local_gbps")
-    of_connection = np.zeros(max(connections.num_connections, 1))
-    np.add.at(of_connection, connections.connection[ops[away]], packets[away])
-    if of_connection.max() > MOST_PACKETS:
+    of_connection = np.bincount(connections.connection[ops[away]], packets[away])
+    if of_connection.max(initial=0) > MOST_PACKETS:
         most = int(of_connection.argmax())
         op = int(ops[away][connections.connection[ops[away]] == most][0])
         raise InputError(

@@ -210,12 +210,12 @@ def _lookahead(given: CutInputs, cut: NDArray[Any]) -> int:
     hardware: Hardware = options["hardware"]
     ops = workload.messages
     ops = ops[given.connections.route[ops] != LOCAL]
-    sizes = workload.size_bytes[ops]
-    large = (workload.kind[ops] == Kind.SEND) & (sizes > options["eager_bytes"])
-    if options["handshake"] and large.any():
+    sizes, mtu = workload.size_bytes[ops], hardware.mtu_bytes
+    large = sizes > options["eager_bytes"]
+    if options["handshake"] and (workload.kind[ops[large]] == Kind.SEND).any():
         sizes = np.append(sizes, hardware.control_bytes)
-    last = np.where(sizes > 0, (sizes - 1) % hardware.mtu_bytes + 1, 0)
-    payload = int(last.min(initial=hardware.mtu_bytes))
+    last = np.append((sizes[sizes > mtu] - 1) % mtu + 1, mtu)
+    payload = int(min(last.min(), sizes.min(initial=mtu)))
     if hardware.congestion_control is not None:
         payload = 0
     # A credit is sent when its packet has left by some next link.
@@ -281,17 +281,17 @@ def _of_part(ranks: Ranks, mine: NDArray[np.bool_], num_ranks: int) -> Ranks:
     begin = ranks.ready[: int(counts["ready_tail"])]
     begin = begin[mine[begin]]
     counts["ready_tail"] = len(begin)
-    ready = np.zeros(ops + 1, dtype=ranks.ready.dtype)
+    ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
     ready[: len(begin)] = begin
     # Of each operation, and of the message that it waits for, an event may be due.
     events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
     later = mine[ranks.timeline_op]
     return ranks._replace(
-        count=counts, ready=ready, joining=np.zeros(ops + 1, dtype=ranks.joining.dtype),
+        count=counts, ready=ready, joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
         timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
         heap=heap._replace(
-            time=np.zeros(events, dtype=heap.time.dtype),
-            item=np.zeros(events, dtype=heap.item.dtype),
+            time=np.empty(events, dtype=heap.time.dtype),
+            item=np.empty(events, dtype=heap.item.dtype),
             size=heap.size.copy(),
         ),
     )  # fmt: skip
