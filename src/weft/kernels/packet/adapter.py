@@ -39,10 +39,10 @@ def join(net, ranks, op, now):
     messages, sends, message = adapters.messages, adapters.sends, adapters.messages[op]
     if sends[op] == NOTHING:
         sends[op] = DATA
-    if rules.queues > 1:
-        queue = queue_of(ranks, op)
-        message.connection = message.connection % rules.connections + queue * rules.connections
-        message.pair = message.pair % rules.pairs + queue * rules.pairs
+    queue = queue_of(ranks, op) if rules.queues > 1 else np.int64(0)
+    message.route = adapters.route[op]
+    message.connection = adapters.connection[op] + queue * rules.connections
+    message.pair = adapters.pair[op] + queue * rules.pairs
     left = ranks.program.size_bytes[op] if sends[op] == DATA else rules.control_bytes
     message.left_bytes = left
     message.missing_packets = max((left + rules.mtu_bytes - 1) // rules.mtu_bytes, 1)

@@ -58,10 +58,14 @@ class Arbitration(NamedTuple):
 class Adapters(NamedTuple):
     """State of the adapters: messages, queue pairs and connections."""
 
-    #: `MESSAGE` of each operation, and uint8 [ops]: what the operation sends, as numbered in
-    #: `weft.kernels.program.operations`.
+    #: `MESSAGE` of each operation, 0 until it joins, and uint8 [ops]: what the operation sends, as
+    #: numbered in `weft.kernels.program.operations`.
     messages: Any
     sends: Any
+    #: int32 [ops]: route, and for queue 0 connection and queue pair, of each operation.
+    route: Any
+    connection: Any
+    pair: Any
     #: `ROUTE` of each route, `PAIR` of each queue pair and `CONNECTION` of each connection.
     routes: Any
     pairs: Any

@@ -50,9 +50,8 @@ def route(net, slot, now):
         if group >= 0:
             first = np.int64(tables.set_offset[group])
             several = np.int64(tables.set_offset[group + 1]) - first
-            flow = np.int64(net.adapters.messages[packet.op].connection)
-            if flow >= rules.connections:  # all queues of a pair of ranks are one flow
-                flow -= rules.connections
+            # All queues of a pair of ranks are one flow.
+            flow = np.int64(net.adapters.connection[packet.op])
             if packet.marks & BECN:
                 flow += rules.connections
             at = first

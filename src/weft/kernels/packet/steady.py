@@ -111,8 +111,8 @@ def _mix(one, two, three):
 @part_njit()
 def _follow(net, steady, op, now):
     """Write the links of a message's path to `Steady.path`, and return their number."""
-    path, links, message = steady.path, net.topology.links, net.adapters.messages[op]
-    way = net.adapters.routes[message.route]
+    path, links = steady.path, net.topology.links
+    way = net.adapters.routes[net.adapters.route[op]]
     slot = take_slot(net.calendar)
     packet = net.calendar.packets[slot]
     packet.op, packet.address, packet.level = op, way.address, way.level

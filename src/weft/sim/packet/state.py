@@ -119,7 +119,7 @@ class PacketRunState:
             topology=topology._replace(links=_copied(topology.links)),
             **_events(slots, shift),
             arbitration=arbitration(hardware.vl_arbitration, links),
-            adapters=_adapters(workload, connections, ranks.sends, reorders, links),
+            adapters=_adapters(connections, ranks.sends, reorders, links, keyed is not None),
             tables=message_routes.tables,
             trace=Trace(
                 traced=traced,
@@ -289,7 +289,7 @@ class PacketRunState:
             # Kernels get a read-only view of the links.
             paths.write(net.adapters.routes["address"], net.tables.source_routes.base)
             fresh = self.ranks.posted[paths.ops] < 0
-            net.adapters.messages["route"][paths.ops[fresh]] = paths.op_route[fresh]
+            net.adapters.route[paths.ops[fresh]] = paths.op_route[fresh]
 
     def _last(self) -> int:
         """Return the latest recorded end or arrival."""
@@ -504,25 +504,20 @@ def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
 
 
 def _adapters(
-    workload: Workload,
     connections: Connections,
     sends: NDArray[np.uint8],
     reorders: bool,
     links: int,
+    changes: bool,
 ) -> Adapters:
-    """Return the initial state of queue pairs and connections."""
-    messages = aligned(
-        workload.num_ops,
-        records.MESSAGE,
-        {
-            "route": connections.route, "connection": connections.connection,
-            "pair": connections.pair,
-        },
-    )  # fmt: skip
+    """Return the initial state of queue pairs and connections; with `changes`, routes change."""
     count = connections.num_queues * max(connections.num_connections, 1)
     return Adapters(
-        messages=messages,
+        messages=aligned(len(sends), records.MESSAGE),
         sends=sends,
+        route=connections.route.copy() if changes else connections.route,
+        connection=connections.connection,
+        pair=connections.pair,
         routes=connections.message_routes.routes,
         pairs=aligned(connections.num_queues * connections.num_pairs, records.PAIR, {"first": -1}),
         connections=aligned(count, records.CONNECTION),
