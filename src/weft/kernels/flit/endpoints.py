@@ -37,7 +37,10 @@ from weft.kernels.program.operations import DATA, NOTHING, PUT
 @part_njit()
 def _stream(net, number):
     """Return the seed of an endpoint."""
-    return splitmix64(net.rules.seed ^ splitmix64(np.uint64(number)))
+    endpoint = net.endpoints[number]
+    if endpoint.stream == 0:
+        endpoint.stream = splitmix64(net.rules.seed ^ splitmix64(np.uint64(number)))
+    return endpoint.stream
 
 
 @part_njit()

@@ -294,8 +294,9 @@ def credits(net, now, node, router):
         while bits:
             k = lowest_bit(bits)
             bits &= bits - ONE
+            had_place = has_place(net, number << rules.lane_shift | k)
             was_shared |= return_credit(net, number, k)
-            if not rules.output_buffer:
+            if not (had_place or rules.output_buffer):
                 may_go_on(net, router, number << rules.lane_shift | k)
         if was_shared and not rules.output_buffer:
             for k in range(rules.lanes):
@@ -309,13 +310,13 @@ def take_lane(net, number, allowed, owner, size):
     free = np.uint64(output.free & allowed)
     if not free:
         return np.int64(-1)
-    endless = output.head < len(net.endpoints)
+    checks = rules.atomic or rules.whole
     while free:
         k = first_after(free, output.given_lane)
         free &= ~bit(k)
         lane = number << rules.lane_shift | k
         sends = net.out_lanes[lane]
-        if not endless and (rules.atomic or rules.whole):
+        if checks and output.head >= len(net.endpoints):
             queued = np.int64(net.queues[lane].count) if rules.output_buffer else np.int64(0)
             if rules.atomic and (sends.credits < rules.buffer or queued):
                 continue

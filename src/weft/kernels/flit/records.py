@@ -138,6 +138,7 @@ ENDPOINT = record_type(
     birth="i8",  # cycle in which the next packet is generated
     busy="i8",  # cycle until which the adapter handles packets
     drawn="i8",  # random numbers drawn
+    stream="u8",  # its seed; 0 until the first draw
     packets="i8",  # packets generated
     ejected="i8",  # flits that arrived in the measurement
     open="u4",  # bits: lanes with a packet that is being sent

@@ -74,8 +74,8 @@ def _choose_outputs(net, now, router, node, attempt):
         port = lowest_bit(ports)
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
-        bits = np.uint64(net.inputs[number].waiting & ~scratch.done[port])
-        scratch.asked[port] = 0
+        done = np.uint64(scratch.done[port] if attempt else 0)
+        asked = bits = np.uint64(net.inputs[number].waiting) & ~done
         while bits:
             k = lowest_bit(bits)
             bits &= bits - ONE
@@ -83,22 +83,22 @@ def _choose_outputs(net, now, router, node, attempt):
             here = net.in_lanes[lane]
             slot = first_packet(net, lane)
             if rules.stored and here.count < net.packets[slot].size:
+                asked &= ~bit(k)
                 continue
             chooses = rules.adaptive or here.out < 0
             routed = (net, now, row, lane, slot, attempt)
             if (attempt and not chooses) or (chooses and not call_for_bool(rules.route, routed)):
-                scratch.done[port] |= lane_bit(k)
+                asked &= ~bit(k)
+                done |= bit(k)
                 continue
             out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
-            if wanted & bit(out_port):
-                several |= bit(out_port)
-                scratch.requests[out_port] |= bit(port)
-            else:
-                wanted |= bit(out_port)
-                scratch.requests[out_port] = bit(port)
-                scratch.offers[out_port] = lane
-            scratch.asked[port] |= lane_bit(k)
-            scratch.tried[port] |= lane_bit(k)
+            others = scratch.requests[out_port] if wanted & bit(out_port) else np.uint64(0)
+            scratch.requests[out_port] = others | bit(port)
+            scratch.offers[out_port] = lane
+            several |= wanted & bit(out_port)
+            wanted |= bit(out_port)
+        scratch.asked[port], scratch.done[port] = asked, done
+        scratch.tried[port] = asked | (scratch.tried[port] if attempt else 0)
     return wanted, several
 
 
@@ -133,13 +133,7 @@ def give_lanes(net, now, router, node):
     """Give output lanes to waiting packets: they choose outputs, which serve them in turn."""
     rules, scratch = net.rules, net.scratch
     shift = rules.lane_shift
-    ports = router.waiting
-    scratch.used[2] = ports
-    while ports:
-        port = lowest_bit(ports)
-        ports &= ports - ONE
-        scratch.tried[port] = 0
-        scratch.done[port] = 0
+    scratch.used[2] = router.waiting
     attempt = np.int64(0)
     while True:
         wanted, several = _choose_outputs(net, now, router, node, attempt)
