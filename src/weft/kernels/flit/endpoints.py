@@ -26,7 +26,7 @@ from weft.kernels.flit.multicast import (
     is_cast,
     poster,
 )
-from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, RECEIVED, SENT, TAIL
+from weft.kernels.flit.records import FLIT, HEAD, LAST, PACKET_SHIFT, RECEIVED, SENT, TAIL
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
 from weft.kernels.parts import call_for_none
@@ -407,7 +407,7 @@ def _receive(net, ranks, now, number):
     """Take the flit that arrives at an endpoint."""
     rules, count = net.rules, net.count
     bucket = now & (rules.horizon - 1)
-    flit = np.int64(net.mail.flits[bucket * len(net.inputs) + number])
+    flit = net.mail.flits[bucket * len(net.inputs) + number] & FLIT
     if rules.warmup <= now < rules.end:
         count.ejected += 1
         net.endpoints[number].ejected += 1

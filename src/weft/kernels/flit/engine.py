@@ -12,7 +12,7 @@ from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
 from weft.kernels.flit.lanes import ONE, bit, wake_at
 from weft.kernels.flit.multicast import hopeless
-from weft.kernels.flit.records import PACKET_SHIFT
+from weft.kernels.flit.records import FLIT, PACKET_SHIFT
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.prefetch import prefetch
@@ -109,8 +109,8 @@ def _fetch(net, begin, end, place):
         while ports:
             number = np.int64(router.first_in) + lowest_bit(ports)
             ports &= ports - ONE
-            flit = mail.flits[bucket * len(net.inputs) + number]
-            prefetch(net.packets, np.int64(flit >> PACKET_SHIFT))
+            flit = mail.flits[bucket * len(net.inputs) + number] & FLIT
+            prefetch(net.packets, flit >> PACKET_SHIFT)
     while inputs:
         number = np.int64(router.first_in) + lowest_bit(inputs)
         inputs &= inputs - ONE
@@ -134,9 +134,9 @@ def _fetch_arrivals(net, begin, end, bits, place):
         for cycle in range(begin, end):
             bucket = cycle & (rules.horizon - 1)
             if mail.flit_ports[bucket * rules.places + at]:
-                number = bucket * len(net.inputs) + at - rules.end_shift
-                prefetch(net.origins, np.int64(mail.flits[number] >> PACKET_SHIFT))
-                prefetch(net.packets, np.int64(mail.flits[number] >> PACKET_SHIFT))
+                flit = mail.flits[bucket * len(net.inputs) + at - rules.end_shift] & FLIT
+                prefetch(net.origins, flit >> PACKET_SHIFT)
+                prefetch(net.packets, flit >> PACKET_SHIFT)
 
 
 @part_njit()

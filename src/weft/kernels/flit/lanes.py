@@ -5,11 +5,13 @@ import numpy as np
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.records import (
     ACTIVE,
+    FLIT,
     GRANTED,
     HEAD,
     PACKET_SHIFT,
     ROUTING,
     WAITING,
+    WORD_SHIFT,
 )
 from weft.kernels.lean import part_njit
 from weft.kernels.teams import set_bits
@@ -84,8 +86,7 @@ def put_on_link(net, now, number, lane, flit):
     cycle = now + output.latency
     bucket = cycle & (rules.horizon - 1)
     at = bucket * len(net.inputs) + output.head
-    mail.flits[at] = flit
-    mail.lanes[at] = lane
+    mail.flits[at] = lane << WORD_SHIFT | flit
     place, port = np.int64(output.head_node), np.int64(output.head_port)
     _announce(net, mail.flit_ports, cycle, place, port, output.foreign)
 
@@ -245,7 +246,7 @@ def arrivals(net, now, node, router):
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
         at = bucket * len(net.inputs) + number
-        k, flit = np.int64(mail.lanes[at]), mail.flits[at]
+        k, flit = mail.flits[at] >> WORD_SHIFT, mail.flits[at] & FLIT
         lane = number << rules.lane_shift | k
         here = net.in_lanes[lane]
         if flit & HEAD:

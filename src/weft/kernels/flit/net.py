@@ -80,9 +80,8 @@ class Mail(NamedTuple):
     other threads.
     """
 
-    #: int32 and uint8 [horizon * inputs]: flit that arrives, and its lane.
+    #: int64 [horizon * inputs]: flit that arrives, and its lane: ``lane << WORD_SHIFT | flit``.
     flits: Any
-    lanes: Any
     #: uint64 [horizon * places]: bits of the input ports of a node at which a flit arrives.
     flit_ports: Any
     #: uint32 [horizon * outputs]: bits of the lanes for which a credit arrives.
@@ -156,7 +155,7 @@ class FlitNet(NamedTuple):
     #: PACKET_SHIFT`` and bits.
     flits: Any
     #: `QUEUE` and int64 [output lanes * output_buffer]: output queues; a word is ``cycle <<
-    #: TIME_SHIFT | flit``, where the flit may leave from that cycle.
+    #: WORD_SHIFT | flit``, where the flit may leave from that cycle.
     queues: Any
     queued: Any
     #: `SENDING` of each lane of the outputs of endpoints.

@@ -22,8 +22,10 @@ HEAD = 2
 LAST = 4  # the last flit of the packet's data; the tail, unless circuits are held
 PACKET_SHIFT = 3
 
-#: Word of an output queue: cycle << TIME_SHIFT | flit.
-TIME_SHIFT = 32
+#: Bits of a flit in a word: lane << WORD_SHIFT | flit in a mailbox, or cycle << WORD_SHIFT | flit
+#: in an output queue.
+WORD_SHIFT = 32
+FLIT = (1 << WORD_SHIFT) - 1
 
 # Directions of a packet that an adapter handles.
 SENT = 0

@@ -28,6 +28,7 @@ from weft.kernels.flit.multicast import begin_forks, forks_wait, give_forks, sen
 from weft.kernels.flit.records import (
     ACTIVE,
     AGE,
+    FLIT,
     GRANTED,
     HEAD,
     IDLE,
@@ -38,7 +39,7 @@ from weft.kernels.flit.records import (
     PACKET_SHIFT,
     SPECULATION,
     TAIL,
-    TIME_SHIFT,
+    WORD_SHIFT,
 )
 from weft.kernels.lean import part_njit
 from weft.kernels.parts import call_for_bool
@@ -272,7 +273,7 @@ def _forward(net, now, router, port, lane):
         place = np.int64(queue.first) + queue.count
         if place >= rules.output_buffer:
             place -= rules.output_buffer
-        net.queued[out * rules.output_buffer + place] = leaves << TIME_SHIFT | flit
+        net.queued[out * rules.output_buffer + place] = leaves << WORD_SHIFT | flit
         queue.count += 1
         net.outputs[out_number].queued |= lane_bit(out & mask)
         router.queued |= bit(here.out_port)
@@ -525,20 +526,20 @@ def leave(net, now, router):
             bits &= ~bit(k)
             out = number << rules.lane_shift | k
             word = net.queued[out * rules.output_buffer + net.queues[out].first]
-            if word >> TIME_SHIFT > now:
+            if word >> WORD_SHIFT > now:
                 continue
             if not endless and net.out_lanes[out].credits <= 0 and output.shared <= 0:
                 continue
             key = np.int64(0)
             if rules.arbiter == AGE:
-                key = packet_age(net, (word & 0xFFFFFFFF) >> PACKET_SHIFT)
+                key = packet_age(net, (word & FLIT) >> PACKET_SHIFT)
             if key < best:
                 chosen, best = k, key
         if chosen < 0:
             continue
         out = number << rules.lane_shift | chosen
         queue = net.queues[out]
-        flit = net.queued[out * rules.output_buffer + queue.first] & 0xFFFFFFFF
+        flit = net.queued[out * rules.output_buffer + queue.first] & FLIT
         queue.first = queue.first + 1 if queue.first + 1 < rules.output_buffer else 0
         queue.count -= 1
         may_go_on(net, router, out)

@@ -371,8 +371,7 @@ def state(
         sending=np.zeros(ends << shift, dtype=records.SENDING),
         active=np.zeros(words, dtype=np.uint64),
         mail=Mail(
-            flits=np.zeros(horizon * len(inputs), dtype=np.int32),
-            lanes=np.zeros(horizon * len(inputs), dtype=np.uint8),
+            flits=np.zeros(horizon * len(inputs), dtype=np.int64),
             flit_ports=np.zeros(planes * places, dtype=np.uint64),
             credits=np.zeros(horizon * len(outputs), dtype=np.uint32),
             credit_ports=np.zeros(planes * places, dtype=np.uint64),
