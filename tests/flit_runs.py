@@ -12,12 +12,20 @@ from weft.kernels.flit.engine import NO_PACKETS
 from weft.kernels.flit.net import FlitNet
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
 from weft.sim.flit.workloads import FlitResult, run_flits
 from weft.workload import Workload
+
+
+def holding(acknowledge_hop: int, service: int = 0, turnaround: int = 0) -> Adapter:
+    """Return an adapter whose packets hold circuits."""
+    return Adapter(
+        circuits=True, acknowledge_hop=acknowledge_hop, service=service, turnaround=turnaround
+    )
 
 
 class Run:

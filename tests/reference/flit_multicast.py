@@ -13,7 +13,7 @@ from tests.reference.balance import mix
 from tests.reference.flit_parts import Endpoint, Flit, Lane, Link, Packet, Switch
 from tests.reference.flit_twin import PlainFlits
 from weft.fabrics import Fabric
-from weft.sim.flit.network import Circuits
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -72,7 +72,7 @@ class PlainMulticasts(PlainFlits):
 
     def __init__(
         self, fabric: Fabric, routing: str, router: Router, posts: Sequence[Post],
-        latency: Sequence[int], interval: Sequence[int], circuits: Circuits | None, window: int,
+        latency: Sequence[int], interval: Sequence[int], circuits: Adapter | None, window: int,
         seed: int,
     ):  # fmt: skip
         self.posts, self.seed = posts, seed

@@ -18,7 +18,7 @@ from tests.reference.flit_parts import Endpoint, Flit, Lane, Link, Packet, Switc
 from tests.reference.flit_routings import DimensionOrder, Nca, Tables
 from weft.fabrics import Fabric
 from weft.sim.common.statistics import BATCHES
-from weft.sim.flit.network import Circuits
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -53,7 +53,7 @@ class PlainFlits:
         load: Load,
         latency: Sequence[int],
         interval: Sequence[int],
-        circuits: Circuits | None = None,
+        circuits: Adapter | None = None,
         window: int = 1,
     ):
         self.router, self.load, self.circuits, self.window = router, load, circuits, window
@@ -233,7 +233,7 @@ class PlainFlits:
             self.count["packet_hops"] += packet.routers
             self.histogram[self.now - packet.born] += 1
 
-    def handle(self, end: Endpoint, what: str, circuits: Circuits, since: int) -> None:
+    def handle(self, end: Endpoint, what: str, circuits: Adapter, since: int) -> None:
         """Let the adapter handle a packet from a cycle on, or as soon as it is free."""
         turn = circuits.turnaround if end.handled not in ("", what) else 0
         end.busy_until = max(end.busy_until, since) + circuits.service + turn

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import weft
-from tests.flit_runs import Run
+from tests.flit_runs import Run, holding
 from tests.reference.flit_parts import Lane, Packet
 from tests.reference.flit_twin import PlainFlits
 from tests.reference.packet_cases import fabric_of
 from weft.fabrics import Fabric
-from weft.sim.flit.network import Circuits, waits_of
+from weft.sim.flit.network import waits_of
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -247,8 +247,8 @@ def drawn(seed: int) -> dict[str, Any]:
     draw = Draw(seed)
     name = list(FABRICS)[seed % len(FABRICS)]
     links = fabric(name).num_links
-    held = Circuits(draw.one(0, 2, 30), draw.one(0, 1, 5), draw.one(0, 3))
-    circuits = draw.one(None, None, held)
+    circuits = holding(draw.one(0, 2, 30), draw.one(0, 1, 5), draw.one(0, 3))
+    circuits = draw.one(None, None, circuits)
     load = draw.load(circuits is not None)
     return {
         "name": name,
@@ -335,5 +335,5 @@ QUICK = Router(lanes=2, buffer=4, vc_delay=1, switch_delay=0, credit_delay=0)
 
 def test_long_acknowledgements_arrive_in_a_network_at_rest() -> None:
     load = Load(0.5, "shift:offset=1", size=2, warmup=0, measure=200)
-    pair = Pair("one switch", "minhop", QUICK, load, circuits=Circuits(20))
+    pair = Pair("one switch", "minhop", QUICK, load, circuits=holding(20))
     assert not pair.differences(200)

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.flit_runs import Run
+from tests.flit_runs import Run, holding
 
 import weft
-from weft.kernels.flit.records import PACKET_SHIFT
-from weft.sim.flit.network import Circuits
+from weft.kernels.flit.records import FLIT, PACKET_SHIFT
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -72,7 +71,7 @@ def arrivals(
         slot = now & (int(net.rules.horizon) - 1)
         comes = net.mail.flit_ports[slot * nodes : slot * nodes + ends]
         for to in np.flatnonzero(comes).tolist():
-            flit = int(net.mail.flits[slot * len(net.inputs) + to])
+            flit = int(net.mail.flits[slot * len(net.inputs) + to]) & FLIT
             found[int(net.origins["source"][flit >> PACKET_SHIFT]), to].append(now)
         net = run.until(now + 1)
     assert net.count.under_way == 0
@@ -413,7 +412,7 @@ def test_replies_follow_requests() -> None:
 def test_packets_hold_circuits_until_they_are_acknowledged(
     packets: list[Packet], circuits: tuple[int, int, int], window: int, expected: list[int]
 ) -> None:
-    found = arrivals(CHAIN, packets, 4, {}, circuits=Circuits(*circuits), window=window)
+    found = arrivals(CHAIN, packets, 4, {}, circuits=holding(*circuits), window=window)
     ways = {(source, to) for _, source, to in packets}
     assert found == dict.fromkeys(ways, expected)
 
@@ -430,6 +429,6 @@ def test_packets_hold_circuits_until_they_are_acknowledged(
 )
 def test_a_circuit_blocks_its_lane(lanes: int, second: list[int]) -> None:
     packets = [(0, 0, 2), (0, 1, 3)]
-    found = arrivals(SHARED_CHAIN, packets, 4, {"lanes": lanes}, circuits=Circuits(2))
+    found = arrivals(SHARED_CHAIN, packets, 4, {"lanes": lanes}, circuits=holding(2))
     first = [13, 14, 15, 35] if lanes == 1 else [13, 15, 17, 37]
     assert found == {(0, 2): first, (1, 3): second}

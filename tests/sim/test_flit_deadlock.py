@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.flit_runs import Run
+from tests.flit_runs import Run, holding
 
 import weft
 from weft.fabrics import Fabric, FabricBuilder
@@ -14,7 +14,7 @@ from weft.kernels.flit.engine import STUCK
 from weft.kernels.flit.records import FORKED
 from weft.sim.flit.deadlock import find_deadlock, shortest_cycle, stuck_lanes
 from weft.sim.flit.multicast import casts_of
-from weft.sim.flit.network import Circuits, Links
+from weft.sim.flit.network import Links
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import simulate_flits
 from weft.sim.flit.traffic import Load
@@ -36,7 +36,7 @@ def ring(switches: int) -> Fabric:
 def deadlocking(**changes: Any) -> Run:
     """Return a run in which hosts of a ring send two switches on; a and b send to each other."""
     router = {key: value for key, value in changes.items() if key not in ("size", "engine")}
-    circuits = Circuits(1) if router.pop("circuits", False) else None
+    circuits = holding(1) if router.pop("circuits", False) else None
     load = Load(rate=1.0, pattern="shift", size=changes.get("size", 12), measure=10**6)
     run = Run(ring(5), Router(**{"lanes": 1, "buffer": 2, **router}), load, engine="minhop",
               circuits=circuits, window=2)  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_deadlock_is_found_if_packets_are_stuck_and_never_moves_again(
 def test_congestion_is_no_deadlock(
     spec: str, engine: str, policy: str | None, lanes: int, settings: dict[str, Any]
 ) -> None:
-    circuits = Circuits(1) if settings.get("circuits") else None
+    circuits = holding(1) if settings.get("circuits") else None
     router = {key: value for key, value in settings.items() if key != "circuits"}
     load = Load(rate=1.0, size="2:0.5,4:0.5", measure=10**6)
     run = Run(spec, Router(**{"lanes": lanes, "buffer": 4, **router}), load, engine=engine,

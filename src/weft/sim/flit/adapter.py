@@ -17,18 +17,6 @@ MOST_PACKETS, MOST_AGEING = 2**31 - 1, 2**30
 
 
 @dataclass(frozen=True)
-class Circuits:
-    """Circuits that packets hold until their data are acknowledged; times are cycles."""
-
-    #: Time of an acknowledgement in each router, without the links.
-    acknowledge_hop: int
-    #: Time of an adapter for a packet that it sends or receives.
-    service: int = 0
-    #: Further time of an adapter between sending and receiving.
-    turnaround: int = 0
-
-
-@dataclass(frozen=True)
 class Adapter(Settings):
     """Settings of all adapters; times are cycles.
 
@@ -71,11 +59,9 @@ class Adapter(Settings):
                 raise InputError(f"{name} goes with circuits")
 
     @property
-    def held(self) -> Circuits | None:
-        """How packets hold circuits; None if they do not."""
-        if not self.circuits:
-            return None
-        return Circuits(self.acknowledge_hop, self.service, self.turnaround)
+    def held(self) -> Adapter | None:
+        """The adapter if packets hold circuits; otherwise None."""
+        return self if self.circuits else None
 
 
 def parse_adapter(words: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.kernels.flit import multicast
 from weft.kernels.flit.multicast import Casts
 from weft.kernels.records import record
-from weft.sim.flit.adapter import Circuits
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.network import Links
 from weft.sim.flit.router import MOST_PORTS, Router
 from weft.sim.flit.routings.tree import coordinates
@@ -21,7 +21,7 @@ from weft.workload import Multicast, Workload
 ROUTINGS = ("nca-random", "nca-adaptive")
 
 
-def check_multicasts(routing: str, router: Router, held: Circuits | None, work: Workload) -> None:
+def check_multicasts(routing: str, router: Router, held: Adapter | None, work: Workload) -> None:
     """Refuse settings with which a workload's multicasts do not work."""
     if routing not in ROUTINGS:
         raise InputError(
@@ -39,9 +39,7 @@ def check_multicasts(routing: str, router: Router, held: Circuits | None, work: 
         )
 
 
-def casts_of(
-    links: Links, work: Workload, hosts: NDArray[np.int32], held: Circuits | None
-) -> Casts:
+def casts_of(links: Links, work: Workload, hosts: NDArray[np.int32], held: Adapter | None) -> Casts:
     """Return the state of the multicasts of a workload at cycle 0.
 
     `links`, `work`: links of the fabric, and the workload. `hosts` [ranks]: host of each rank.

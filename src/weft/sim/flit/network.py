@@ -18,7 +18,7 @@ from weft.kernels.flit.net import FlitNet, FlitRules, Mail, Scratch, Traffic
 from weft.kernels.records import record
 from weft.kernels.teams import new_barrier
 from weft.sim.common.statistics import BATCHES
-from weft.sim.flit.adapter import Circuits
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Allocator, Arbiter, Router
 from weft.sim.flit.team import OF_RULES, members
 from weft.sim.flit.traffic import Load
@@ -232,7 +232,7 @@ def state(
     router: Router,
     traffic: Load | FlitMessages,
     *,
-    circuits: Circuits | None = None,
+    circuits: Adapter | None = None,
     window: int = 1,
     ageing: int = 0,
     lockstep: bool = False,
@@ -242,7 +242,7 @@ def state(
 ) -> FlitNet:
     """Return the state at cycle 0.
 
-    - `circuits`: how packets hold circuits; None if they do not.
+    - `circuits`: adapter of packets that hold circuits; None if they do not.
     - `window`: packets of a class of traffic that an endpoint may be sending at a time.
     - `ageing`: cycles by which a packet of high priority counts as older, for arbiter ``age``.
     - `lockstep`: whether all nodes must act in a cycle before any acts in the next one, because the
@@ -311,7 +311,7 @@ def state(
         crossing = 0 if router.output_buffer else router.switch_delay
         stride = min(links.shortest + min(crossing, router.credit_delay), MOST_STRIDE)
     horizon = 1 << max(lag + stride, slowest).bit_length()
-    held = circuits or Circuits(0)
+    held = circuits or Adapter()
     longest = lag + router.vc_delay + router.routing_delay + slowest
     if circuits:
         hops = len(place) * (links.longest + held.acknowledge_hop)
