@@ -112,7 +112,7 @@ def test_saturation_is_that_of_the_search_or_full_load(
     ("step", "what", "left"),
     [
         ("cost", "lengths and costs of cables", {"cable_m", "copper_cables", "optical_cables"}),
-        ("diameter", "hops", {"diameter", "mean_hops"}),
+        ("hops", "hops", {"diameter", "mean_hops"}),
         ("bisection_upper_bound", "bisection", {"bisection"}),
         ("route", "routes, and figures that need them",
          {"routing", "engine", "lanes", "uniform", "ebb", "contention_free_ns", "makespan_ns",

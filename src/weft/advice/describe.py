@@ -13,7 +13,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
 from weft.fabrics.rails import MachineKind, machine_facts, machine_kinds
 from weft.fabrics.topology import closed_form
-from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
+from weft.fabrics.topology.measures import bisection_upper_bound, hops
 from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.sim.static.all_to_all import all_to_all_loads
@@ -71,7 +71,7 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
     if alone:
         rows.append(("hosts without a cable", f"{alone:,}"))
     if fabric.num_hosts > 1:
-        span, mean = diameter(fabric), average_distance(fabric)
+        span, mean = hops(fabric)
         rows.append(("diameter", "disconnected" if span is None else f"{span} links, host to host"))
         if mean is not None:
             rows.append(("mean distance", f"{mean:.3f} links, host to host"))

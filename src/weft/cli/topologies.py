@@ -44,8 +44,10 @@ from weft.study.experiment.run_level import duration
 from weft.study.experiment.toml_file import toml_text
 from weft.study.machines import (
     MACHINE_COLUMNS,
+    OF_ROUTES,
     ROUTINGS,
-    fabric_figures,
+    MachineRun,
+    of_fabric,
     routes_text,
     uneven,
 )
@@ -177,7 +179,14 @@ def topologies_command(
         prices = None if keys.prices is None else Prices.read(keys.prices)
         for row in rows:
             if row["status"] in CUT:
-                row.update(fabric_figures(row["spec"], missing, fault_seed, prices, keys.seed)[0])
+                run = MachineRun(
+                    row["spec"],
+                    prices=prices,
+                    seed=keys.seed,
+                    random_cables=missing,
+                    fault_seed=fault_seed,
+                )
+                row.update(of_fabric(run, {OF_ROUTES: row["reason"]}))
         if report is not None:
             write_study_page(study_data(folder, study.name), report)
     table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
@@ -285,7 +294,7 @@ def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     failures: dict[str, dict[str, None]] = {}
     for row in rows:
         if row["status"] not in ("complete", "not run"):
-            failures.setdefault(row["reason"], {})[row["machine"]] = None
+            failures.setdefault(row["not_computed"] or row["reason"], {})[row["machine"]] = None
     return {reason: list(names) for reason, names in failures.items()}
 
 

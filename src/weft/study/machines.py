@@ -18,11 +18,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.arrays import LinkKind
 from weft.fabrics.faults import Faults
 from weft.fabrics.topology.family_registry import build, topology
-from weft.fabrics.topology.measures import (
-    average_distance,
-    bisection_upper_bound,
-    diameter,
-)
+from weft.fabrics.topology.measures import bisection_upper_bound, hops
 from weft.routing import engine as engines
 from weft.routing.engine_registry import route
 from weft.routing.routes import Routes
@@ -45,6 +41,8 @@ ENGINES: Mapping[Routing, tuple[str, ...]] = {
 }  # fmt: skip
 #: Policy for all minimal paths; routes via intermediates have policies of their own.
 ADAPTIVE = "adaptive"
+#: What a machine without routes lacks.
+OF_ROUTES = "routes, and figures that need them"
 #: Random bisections of the effective bisection bandwidth.
 SAMPLES = 100
 #: Width of the interval in which saturation is found.
@@ -152,19 +150,26 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)
     given = run.spec, names, run.random_cables, run.fault_seed
     without: dict[str, str] = {}
-    measured = dict.fromkeys(MACHINE_COLUMNS)
+    measured: dict[str, Any] = dict.fromkeys(MACHINE_COLUMNS)
     try:
         measured |= _of_routes(*given, run.seed)
         measured |= _of_run(run, *routed(*given)[:2])
     except MemoryError as error:
-        what = "times" if measured["engine"] else "routes, and figures that need them"
+        what = "times" if measured["engine"] else OF_ROUTES
         without[what] = str(error) or "not enough memory"
+    return measured | of_fabric(run, without)
+
+
+def of_fabric(run: MachineRun, without: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns that need no routes, with ``not_computed``.
+
+    `without`: what else cannot be computed, with the reason.
+    """
     found, lacking = fabric_figures(
         run.spec, run.random_cables, run.fault_seed, run.prices, run.seed
     )
-    without = {**lacking, **without}
-    reasons = "; ".join(f"{what}: {reason}" for what, reason in without.items())
-    return measured | found | {"not_computed": reasons or None}
+    reasons = "; ".join(f"{what}: {reason}" for what, reason in {**lacking, **without}.items())
+    return found | {"not_computed": reasons or None}
 
 
 def _of_run(run: MachineRun, fabric: Fabric, routes: Routes) -> dict[str, Any]:
@@ -306,7 +311,7 @@ def fabric_figures(
     lacking: dict[str, str] = {}
     for what, figures in (
         ("lengths and costs of cables", lambda: _of_room(cost(whole, prices=prices))),
-        ("hops", lambda: {"diameter": diameter(fabric), "mean_hops": average_distance(fabric)}),
+        ("hops", lambda: dict(zip(("diameter", "mean_hops"), hops(fabric), strict=True))),
         ("bisection", lambda: {
             "bisection": bisection_upper_bound(fabric, seed) / (fabric.num_hosts // 2)
         }),

@@ -25,10 +25,7 @@ def diameter(fabric: Fabric) -> int | None:
     int or None
         None if two hosts have no path; 0 if there are fewer than two hosts.
     """
-    counts = distance_counts(fabric)
-    if counts.sum() < fabric.num_hosts * (fabric.num_hosts - 1):
-        return None
-    return int(np.flatnonzero(counts)[-1]) if counts.any() else 0
+    return hops(fabric)[0]
 
 
 def average_distance(fabric: Fabric) -> float | None:
@@ -39,11 +36,17 @@ def average_distance(fabric: Fabric) -> float | None:
     float or None
         None if two hosts have no path, or there are fewer than two hosts.
     """
+    return hops(fabric)[1]
+
+
+def hops(fabric: Fabric) -> tuple[int | None, float | None]:
+    """Return `diameter` and `average_distance`, for the time of one of them."""
     counts = distance_counts(fabric)
     pairs = fabric.num_hosts * (fabric.num_hosts - 1)
-    if counts.sum() < pairs or pairs == 0:
-        return None
-    return float(counts @ np.arange(len(counts))) / pairs
+    if counts.sum() < pairs:
+        return None, None
+    mean = float(counts @ np.arange(len(counts))) / pairs if pairs else None
+    return len(counts) - 1, mean
 
 
 def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
