@@ -156,13 +156,12 @@ class TableRoutes(Routes):
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
         lids = ((destinations[:, None] << self.lmc) + np.arange(per_lid)).reshape(-1)
         # Every destination also sends; its row receives these packets at the port of its cable.
-        rows, senders = graph.destination_row[destinations], destinations
-        links = graph.destination_link[destinations]
+        rows, links = graph.destination_row[destinations], graph.destination_link[destinations]
         ports = np.where(links >= 0, fabric.link_from_port[links], 0)
-        if self.lanes.is_uniform:
-            # The VL does not depend on the input port, so one start for each row is enough.
-            rows, first, count = np.unique(rows, return_index=True, return_counts=True)
-            ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
+        start = self._same_starts(rows, ports)
+        _, first, count = np.unique(start, return_index=True, return_counts=True)
+        senders = np.where(count > 1, -1, destinations[first])
+        rows, ports = rows[first], ports[first]
         sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
         table_dependencies(
             self.table, lids.astype(np.int32), graph.parts,
@@ -170,6 +169,22 @@ class TableRoutes(Routes):
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
             self.no_path, self.lanes.parts, parts(dependencies),
         )  # fmt: skip
+
+    def _same_starts(self, rows: NDArray[np.int32], ports: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return a number for each input port, the same for ports of a row with the same VLs."""
+        lanes = self.lanes
+        _, first, row = np.unique(rows, return_index=True, return_inverse=True)
+        if lanes.is_uniform:
+            return row
+        width = lanes.ports[rows].astype(np.int64)
+        at = lanes.base[rows] + ports * width
+        start = row.astype(np.int64)
+        for size in np.unique(width):
+            here, out = np.flatnonzero(width == size), np.arange(size)
+            one, two = at[here, None] + out, at[first[row[here]], None] + out
+            own = here[(lanes.index[one] != lanes.index[two]).any(axis=1)]
+            start[own] = len(rows) + own
+        return start
 
 
 def _destination_keys(fabric: Fabric, node: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
