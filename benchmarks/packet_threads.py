@@ -37,7 +37,9 @@ from weft.workload.sources import open_loop
 LOAD, RATE_GBPS, SIZE_BYTES, HEADER_BYTES = 0.6, 32.0, 2048, 26
 PODS, DURATION_NS = 12, 200_000.0
 LEAVES = 32
-ROUNDS, MEETINGS, LETTERS = 5, 5_000, 256
+ROUNDS, LETTERS = 3, 256
+#: A tenth of a second and more: threads that begin on one processor are soon moved apart.
+EXCHANGES, EXCHANGES_OF_LETTERS = 1_000_000, 20_000
 PREDICTED = (2, 4, 16, 64)
 QUICKEST = 4  # parts
 BEGIN_NS, LAST_NS = 100.0, 1e12
@@ -58,12 +60,12 @@ def _exchanges(barrier, boxes, member, letters, count):
     return total
 
 
-def exchange_ns(letters: int) -> float:
+def exchange_ns(letters: int, exchanges: int) -> float:
     """Return the time in which two threads write and read letters of a line, and meet twice."""
     boxes = np.zeros((2, LETTERS, 8), dtype=np.int64)
     with Team(2) as team:
         took = []
-        for count in (10, *[MEETINGS] * ROUNDS):
+        for count in (10, *[exchanges] * ROUNDS):
             began = time.perf_counter()
             own = [(team.barrier, boxes, member, letters, count) for member in range(2)]
             team.run(_exchanges, own)
@@ -122,8 +124,8 @@ def quickest(fabric: weft.Fabric, work: Workload, threads: int, limit_ns: float)
 
 def main() -> None:
     """Print times, and the model beside them."""
-    meeting = exchange_ns(0) / 2
-    letter = (exchange_ns(LETTERS) - 2 * meeting) / LETTERS
+    meeting = exchange_ns(0, EXCHANGES) / 2
+    letter = (exchange_ns(LETTERS, EXCHANGES_OF_LETTERS) - 2 * meeting) / LETTERS
     print(f"two threads: {meeting:.0f} ns a meeting, {letter:.0f} ns a letter")
     for name, of in ((f"uniform traffic at {LOAD:.0%}", uniform), ("all-to-all", all_to_all)):
         fabric, work = of(1)

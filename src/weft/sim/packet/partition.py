@@ -258,7 +258,10 @@ def split(
     rules, size = net.rules, int(4 * touched.max() + 64)
     rules.parts, rules.lookahead_ps, rules.box_size = parts, cut.lookahead_ps, size
     mail = mailboxes(cut, net.mail.barrier, size)
-    of_op = cut.rank[rank_of_op]
+    of_op = cut.rank.astype(np.min_scalar_type(parts))[rank_of_op]
+    ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(cut.rank, minlength=parts)
+    begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
+    begins, laters = (_by_part(of_op[some], parts) for some in (begin, later))
     nets, programs = [], []
     for part in range(parts):
         count = net.count.copy()
@@ -271,21 +274,31 @@ def split(
                 front_ps=net.trace.front_ps.copy(), hops=net.trace.hops.copy()
             ),
         ))  # fmt: skip
-        programs.append(_of_part(ranks, of_op == part, int((cut.rank == part).sum())))
+        sizes = int(ops[part]), int(of_parts[part])
+        programs.append(_of_part(ranks, begin[begins[part]], laters[part], *sizes))
     return nets, programs
 
 
-def _of_part(ranks: Ranks, mine: NDArray[np.bool_], num_ranks: int) -> Ranks:
-    """Return the programs of the ranks of a part, whose operations are marked, at time 0."""
-    ops, heap, counts = int(mine.sum()), ranks.heap, ranks.count.copy()
-    begin = ranks.ready[: int(counts["ready_tail"])]
-    begin = begin[mine[begin]]
+def _by_part(part: NDArray[Any], parts: int) -> list[NDArray[np.int64]]:
+    """Return the places of the entries of each part."""
+    order = np.argsort(part, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(part, minlength=parts))[:-1])
+
+
+def _of_part(
+    ranks: Ranks, begin: NDArray[Any], later: NDArray[Any], ops: int, num_ranks: int
+) -> Ranks:
+    """Return the programs of the ranks of a part at time 0.
+
+    `begin`: its operations that begin. `later`: its places in the timeline. `ops`, `num_ranks`: its
+    numbers of operations and of ranks.
+    """
+    heap, counts = ranks.heap, ranks.count.copy()
     counts["ready_tail"] = len(begin)
     ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
     ready[: len(begin)] = begin
     # Of each operation, and of the message that it waits for, an event may be due.
     events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
-    later = mine[ranks.timeline_op]
     return ranks._replace(
         count=counts, ready=ready, joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
         timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
