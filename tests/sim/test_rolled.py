@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from weft import InputError, NotApplicable, fabric, route, simulate
+from weft import InputError, NotApplicable, fabric, forecast, route, simulate
 from weft.core.errors import OutOfMemory
 from weft.sim.common.progress import IncompleteRun
 from weft.sim.flow import cells as partition
@@ -20,7 +21,7 @@ from weft.sim.options import RunSettings
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
 from weft.workload.collectives import collective_on
-from weft.workload.load import load_rolled
+from weft.workload.load import load_rolled, load_workload
 from weft.workload.placement import host_of_rank
 from weft.workload.places import Places
 from weft.workload.rolled import RolledBuilder
@@ -241,6 +242,15 @@ def test_random_rounds_are_equal(seed: int, growth: int, shuffled: bool, handsha
     same(plain, result)
 
 
+@pytest.mark.slow
+def test_a_ring_of_1024_ranks_is_equal_to_the_last_bit() -> None:
+    plain, result = compare("xgft:3;8,8,16;1,8,8", "dmodk", 1024, ring(70_000), "linear", 64)
+    assert result.tally.num_messages == 2 * 1023 * 1024
+    assert result.certain
+    assert len(result.cells.first) == 64
+    assert result.makespan_ns == plain.makespan_ns
+
+
 @pytest.mark.parametrize(
     ("spec", "node", "cells"),
     [
@@ -251,17 +261,85 @@ def test_random_rounds_are_equal(seed: int, growth: int, shuffled: bool, handsha
     ],
 )
 def test_training_steps_are_equal_to_the_last_bit(spec: str, node: str | None, cells: int) -> None:
-    net = fabric("xgft:2;8,8;1,8,rate=NDR", node=node)
-    places = Places.of(net, np.arange(64, dtype=np.int32))
+    training(spec, node, cells, "xgft:2;8,8;1,8,rate=NDR", 64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("node", "cells", "tree"),
+    [("dgx-h100", 16, "8,8,16;1,8,8"), (None, 128, "4,16,16;1,4,16")],  # experts across machines
+)
+def test_training_steps_of_1024_are_equal(node: str | None, cells: int, tree: str) -> None:
+    spec = "train:model=mixtral-8x7b,tp=8,pp=16,ep=8"
+    training(spec, node, cells, f"xgft:3;{tree},rate=NDR", 1024)
+
+
+def training(spec: str, node: str | None, cells: int, tree: str, ranks: int) -> None:
+    """Compare a rolled with an unrolled step of training."""
+    places = Places.of(fabric(tree, node=node), np.arange(ranks, dtype=np.int32))
 
     def make(builder: Any) -> Any:
-        return application_workload(spec, 64, places=places, builder=builder)
+        return application_workload(spec, ranks, places=places, builder=builder)
 
-    plain, result = compare("xgft:2;8,8;1,8,rate=NDR", "dmodk", 64, make, "linear", 6,
-                            node=node)  # fmt: skip
+    plain, result = compare(tree, "dmodk", ranks, make, "linear", 6, node=node)
     assert len(result.cells.first) == cells
     assert result.workload.step == plain.workload.step
     same(plain, result)
+
+
+LOOPS = """RANKS 16
+REPEAT 9
+  CALC 5us
+  ISEND 20KiB TO (rank + 1) % 16
+  IRECV 20KiB FROM (rank - 1) % 16
+  WAITALL
+  REPEAT 3
+    ALLREDUCE 8KiB
+  END
+END
+IF rank % 4 == 1
+  CALC 2us
+END
+FOR i = 1..5
+  ISEND i * 1KiB TO (rank + i) % 16 AS a
+  IRECV i * 1KiB FROM (rank - i) % 16
+  WAITALL
+END
+REPEAT 4
+  IRECV 3 FROM rank // 2 * 2 + 1 - rank % 2 AS b
+  ISEND 3 TO rank // 2 * 2 + 1 - rank % 2
+END
+REPEAT 5
+  CALC 1us
+  ISEND 4KiB TO (rank + 3) % 16
+  IRECV 4KiB FROM (rank - 3) % 16
+END
+WAITALL
+"""
+
+
+def test_traces_with_loops_are_equal_to_the_last_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loops.trace").write_text(LOOPS)
+    text = str(tmp_path / "loops.trace")
+    added: list[int] = []
+    store = RolledBuilder._append
+
+    def append(builder: Any, *args: Any) -> Any:
+        added.append(1)
+        return store(builder, *args)
+
+    monkeypatch.setattr(RolledBuilder, "_append", append)
+
+    def make(builder: Any) -> Any:
+        return (
+            load_rolled(text, None) if isinstance(builder, RolledBuilder) else load_workload(text)
+        )
+
+    plain, result = compare("torus:4x4", "dor", 16, make, "linear", 9, alike=False)
+    same(plain, result)
+    assert len(added) < sum(len(each.kind) for each in result.workload.programs) / 2
 
 
 def test_a_window_holds_what_is_under_way() -> None:
@@ -290,11 +368,37 @@ def test_percentiles_are_within_their_bins() -> None:
         ("allreduce:size=1000001,algorithm=ring", "different sizes"),
         ("hpcg", "no builder"),
         ("transpose", "not known|known to be common"),
+        ("RANKS 8\nCALC 1us", "without loops"),
+        ("RANKS 8\nREPEAT 2\nCALC 1us AFTER 1\nEND", "single ranks"),
+        ("RANKS 8\nREPEAT 2\nCALC 1us STD 1ns\nEND", "different sizes"),
     ],
 )
-def test_what_cannot_be_rolled_says_why(spec: str, reason: str) -> None:
+def test_what_cannot_be_rolled_says_why(spec: str, reason: str, tmp_path: Path) -> None:
+    if "\n" in spec:
+        (tmp_path / "a.trace").write_text(spec)
+        spec = str(tmp_path / "a.trace")
     with pytest.raises(NotApplicable, match=reason):
         load_rolled(spec, 8)
+
+
+def test_a_forecast_counts_what_is_computed() -> None:
+    net = fabric("xgft:2;4,4;1,4")
+    routes = route(net, "dmodk")
+    work = load_rolled("allreduce:size=64KiB,algorithm=ring,count=40", 16)
+    told: list[Any] = []
+    result = simulate(net, routes, work, expected=told.append)
+    told.append(forecast(net, routes, work))
+    for each in told:
+        assert each.counts["computed"] == result.tally.computed
+        assert each.counts["messages"] == result.tally.num_messages
+        assert result.most_ops <= each.counts["at_once"] <= each.counts["operations"]
+    shared = forecast(net, routes, work, "random:seed=1")
+    assert 0 < told[0].least_s < told[0].most_s < shared.least_s
+    net = fabric("xgft:2;8,8;1,8,rate=NDR", node="dgx-h100")
+    places = Places.of(net, np.arange(64))
+    step = load_rolled("train:model=llama3-8b,tp=8,pp=2,buckets=2", 64, places=places)
+    ahead = forecast(net, route(net, "dmodk"), step)
+    assert ahead.counts["at_once"] == ahead.counts["operations"]
 
 
 def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
@@ -322,6 +426,22 @@ def test_small_workloads_are_not_rolled_for_a_command() -> None:
     with pytest.raises(NotApplicable, match="has 960 operations"):
         load_rolled("allreduce:size=64KiB,algorithm=ring", 16, above=960)
     assert load_rolled("allreduce:size=64KiB,algorithm=ring", 16, above=959).num_ops == 960
+
+
+def test_programs_with_little_in_common_are_not_rolled_for_a_command() -> None:
+    builders = RolledBuilder(16), RolledBuilder(16, above=0)
+    for builder in builders:
+        for half in np.arange(16).reshape(4, 4):
+            for step in range(3):
+                builder.calc(half, float(step))
+    assert builders[0].build().num_ops == 48
+    with pytest.raises(NotApplicable, match="few operations in common"):
+        builders[1].build()
+    builder = RolledBuilder(16, above=0)
+    for step in range(4095):
+        builder.calc(np.arange(1 + step % 7), float(step))
+    with pytest.raises(NotApplicable, match="few operations in common"):
+        builder.calc(np.arange(8), 0.0)
 
 
 def test_a_deadlock_is_an_error() -> None:

@@ -79,7 +79,8 @@ def simulate(
 def simulate(
     fabric: Fabric, routes: Routes, workload: RolledWorkload,
     placement: str | ArrayLike = "linear",
-    *, level: Literal["flow"] = "flow", progress: Watch | None = None, **options: Any,
+    *, level: Literal["flow"] = "flow", progress: Watch | None = None,
+    expected: Callable[[Forecast], None] | None = None, **options: Any,
 ) -> RolledResult: ...  # fmt: skip
 @overload
 def simulate(
@@ -172,7 +173,7 @@ def simulate(
         from weft.sim.flow.rolled import run_rolled
 
         assert isinstance(routes, Routes)
-        return run_rolled(fabric, routes, workload, hosts, chosen.flow, progress)
+        return run_rolled(fabric, routes, workload, hosts, chosen.flow, progress, expected=expected)
     size = workload.num_ops + fabric.num_links
     if level in ("packet", "flit"):
         size += int(workload.size_bytes.sum()) // chosen.hardware.mtu_bytes
@@ -209,7 +210,7 @@ def simulate(
 def forecast(
     fabric: Fabric,
     routes: Routes | str,
-    workload: Workload,
+    workload: Workload | RolledWorkload,
     placement: str | ArrayLike = "linear",
     *,
     level: Level = "flow",
@@ -218,15 +219,18 @@ def forecast(
     """Return the time and memory that a run is expected to take; docs/scaling.md has the model.
 
     Parameters and errors are those of `simulate`. A run that would not fit into memory is no error
-    here: `Forecast.shortage` says what would fit.
+    here: `Forecast.shortage` says what would fit. That of a rolled workload is made when its cells
+    are known and its first window is laid, which needs memory.
     """
     from weft.sim.forecast import forecast_of
 
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if isinstance(workload, RolledWorkload):
-        raise NotApplicable(
-            "the time of a rolled workload is not forecast: it depends on its cells"
-        )
+        from weft.sim.flow.rolled import run_rolled
+
+        assert isinstance(routes, Routes)
+        told: Forecast = run_rolled(fabric, routes, workload, hosts, chosen.flow, dry=True)
+        return told
     return forecast_of(chosen, level, fabric, routes, workload, hosts)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +24,7 @@ from weft.workload.collectives import (
     collective_workload,
     depends_on_machines,
 )
-from weft.workload.formats import read_workload
+from weft.workload.formats import read_workload, workload_reader
 from weft.workload.patterns import pattern
 from weft.workload.places import Places
 from weft.workload.rolled import RolledBuilder, RolledWorkload
@@ -94,16 +97,25 @@ def load_rolled(
 ) -> RolledWorkload:  # fmt: skip
     """Construct a workload from a spec, with the operations that ranks have in common stored once.
 
-    Collectives and the applications ``train`` and ``ring-allreduce`` can be rolled if ranks that
-    act together send equal sizes. Arguments are those of `load_workload`; a workload must have more
-    operations than `above`.
+    Collectives, the applications ``train`` and ``ring-allreduce``, and files ``.trace`` with loops
+    can be rolled if most operations are common to ranks. Arguments are those of `load_workload`; a
+    workload must have more operations than `above`.
 
     Raises
     ------
     NotApplicable
-        When the spec names anything else, a file, messages of different sizes, or a small workload.
+        When the spec names anything else, or a small workload, or one of which little is common.
     """
     text = str(spec)
+    if os.path.isfile(text) and any(
+        "builder" in signature(entry.function).parameters
+        for entry in workload_reader.of_suffix(text)
+    ):
+        if num_ranks is not None:
+            options["ranks"] = num_ranks
+        read = read_workload(text, builder=partial(RolledBuilder, above=above), **options)
+        assert isinstance(read, RolledWorkload)
+        return read
     kind = None if is_source(text) or num_ranks is None else _kind_of(text)
     if num_ranks is None or kind not in (application, collective):
         raise NotApplicable(f"{text} has no operations that are known to be common to ranks")

@@ -165,6 +165,11 @@ class ProgramOrder:
         """Number of operations so far, which is the handle of the next operation."""
         return self._count
 
+    @property
+    def num_stored(self) -> int:
+        """Number of operations that are stored: of a `RolledBuilder`, one for many ranks."""
+        return self._count
+
     @contextmanager
     def stream(self, name: str | None) -> Iterator[None]:
         """Add the operations of the context to another sequence of each rank, as CUDA's streams do.

@@ -20,8 +20,10 @@ Ints = NDArray[np.int64]
 #: Number of messages above which `weft simulate` runs a rolled workload, if there is one: all that
 #: is known of single messages would take more than 4 GB.
 ROLLED_FROM = 2**24
-#: Largest number of maps of peers, each of which has an entry for every rank.
+#: Largest number of maps of peers and of sets of ranks, which have an entry for every rank.
 _MOST_MAPS = 4096
+#: Least number of ranks, on average, for which a program of a command is stored once.
+_LEAST_COMMON = 8
 
 
 class CommonProgram(NamedTuple):
@@ -166,6 +168,11 @@ class RolledBuilder(WorkloadBuilder):
         self._peers: list[NDArray[np.int32]] = []
         self._common: dict[tuple[int, int], int] = {}
 
+    @property
+    def num_stored(self) -> int:
+        """Number of operations that are stored."""
+        return len(self._set_of)
+
     def common(self, op: int, on: int) -> int:
         """Return the number of ranks that have both operations."""
         key = self._set_of[op], self._set_of[on]
@@ -185,8 +192,17 @@ class RolledBuilder(WorkloadBuilder):
         (before, _), (begin, first) = marks
         length, more = len(self._set_of) - begin, count - 2
         edges = [column[first:].copy() for column in self._edges.columns()]
-        if begin - before != length or np.any(edges[1] < before):
-            raise NotApplicable("the rounds of a loop differ")
+        other = [ops for _, ops in self._open]
+        for pair in self._streams.values():
+            other += [ops for ops in pair if ops is not self._last and ops is not self._also]
+        if (
+            begin - before != length
+            or any(np.any(ops >= before) for ops in other)
+            or np.any(edges[1] < before)
+        ):  # what follows depends on more than the round before
+            for step in range(2, count):
+                add(step)
+            return
         columns = [np.array(self._ops.column(at)[begin:]) for at in range(10)]
         self._ops.extend(length * more, *(np.tile(column, more) for column in columns))
         shift = length * np.repeat(np.arange(1, more + 1), len(edges[0]))
@@ -215,10 +231,13 @@ class RolledBuilder(WorkloadBuilder):
             if finer.max(initial=0) == program_of.max(initial=0):
                 break
             program_of = finer
-        programs = [
-            _program(columns, edges, self._members, np.flatnonzero(program_of == each), peers)
-            for each in range(int(program_of.max(initial=0)) + 1)
-        ]
+        ranks = [np.flatnonzero(program_of == at) for at in range(int(program_of.max()) + 1)]
+        lengths = np.bincount(self._set_of, minlength=len(self._members)) @ np.array(
+            [each[[mine[0] for mine in ranks]] for each in self._members] or [[0]]
+        )
+        if self._above >= 0 and _LEAST_COMMON * int(lengths.sum()) > self._count:
+            raise NotApplicable("ranks have few operations in common")
+        programs = [_program(columns, edges, self._members, mine, peers) for mine in ranks]
         return RolledWorkload(
             name=self.name, program_of=program_of.astype(np.int32), peers=peers,
             programs=_matched(programs, program_of, peers, self.name),
@@ -226,6 +245,19 @@ class RolledBuilder(WorkloadBuilder):
         )  # fmt: skip
 
     # -- private -----------------------------------------------------------------------------------
+
+    def _add(self, kind: Kind, ranks: ArrayLike, **columns: Any) -> Any:
+        """Add one operation for all ranks that wait for the same operations."""
+        rank_array = self._ranks(ranks)
+        last, also = self._last[rank_array], self._also[rank_array]
+        if not np.ndim(ranks) or ((last == last[:1]).all() and (also == also[:1]).all()):
+            return super()._add(kind, ranks, **columns)
+        label = refined(last, also)
+        for mine in [np.flatnonzero(label == each) for each in range(int(label.max()) + 1)]:
+            of = {key: value[mine] if np.ndim(value) and len(value) == len(last) else value
+                  for key, value in columns.items()}  # fmt: skip
+            label[mine] = super()._add(kind, rank_array[mine], **of)
+        return label
 
     def _append(self, rank_array: Ints, *columns: ArrayLike) -> Ints:
         kind, peer, *rest = columns
@@ -248,11 +280,13 @@ class RolledBuilder(WorkloadBuilder):
             number = self._maps.setdefault(to.tobytes(), len(self._peers))
             if number == len(self._peers):
                 self._peers.append(to)
-            if len(self._peers) > _MOST_MAPS:
-                raise NotApplicable("ranks have too many different peers")
+        if max(len(self._peers), len(self._members)) > _MOST_MAPS:
+            raise NotApplicable("ranks have too many different peers")
         self._ops.add(self._sets[key], row[0], number, *row[1:])
         self._set_of.append(self._sets[key])
         self._count += count
+        if self._above >= 0 and self.num_stored == _MOST_MAPS > self._count / _LEAST_COMMON:
+            raise NotApplicable("ranks have few operations in common")
         return np.full(count, len(self._set_of) - 1, dtype=np.int64)
 
     @staticmethod
@@ -271,7 +305,7 @@ class RolledBuilder(WorkloadBuilder):
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise NotApplicable("single ranks have operations of their own, or switches reduce")
 
-    _add_one = _wait_one = reduce_in_network = _refuse
+    _add_one = _wait_one = reduce_in_network = in_order = _refuse
 
 
 def _first_alike(peers: NDArray[np.int32]) -> NDArray[np.int64]:

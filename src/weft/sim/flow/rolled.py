@@ -22,12 +22,13 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.program import operations
+from weft.kernels.program.dag import depths
 from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
 from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.programs import numbered, queues_of
-from weft.sim.common.progress import IncompleteRun, Progress
+from weft.sim.common.progress import Forecast, IncompleteRun, Progress
 from weft.sim.flow.cells import Cells, cells_of
 from weft.sim.flow.engine import LAYING, FlowState, rank_state
 from weft.sim.flow.network import Network, lay_routes
@@ -41,6 +42,10 @@ Ints = NDArray[np.int64]
 GROWTH, LEAST_GROWTH = 2**16, 32
 #: Memory of an operation of a window while it is laid, by measurement.
 _OP_BYTES = 600
+#: Time of an operation of a message that is alone on its links, and of one that shares them, the
+#: factor between forecasts and times of nine of ten runs, and the most that the window of a program
+#: of one chain grew beyond its first size; by measurement, as in docs/scaling.md.
+_OP_NS, _SPREAD, _WINDOWS = (420.0, 1600.0), 2.0, 4
 
 
 def run_rolled(
@@ -51,11 +56,14 @@ def run_rolled(
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
     watch: Callable[[dict[str, Any]], None] | None = None,
-) -> RolledResult:
+    expected: Callable[[Forecast], None] | None = None,
+    dry: bool = False,
+) -> Any:
     """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
 
     `watch`: called with operations before they are dropped: arrays `cell`, `index` (in its
-    program), and `times` as in `DroppedOperations.add`.
+    program), and `times` as in `DroppedOperations.add`. `expected`: called with the forecast when
+    the cells are known. `dry`: whether to return the forecast in place of the `RolledResult`.
     """
     if options["sharing"] == "penalty":
         raise NotApplicable("the sharing model penalty cannot run rolled workloads")
@@ -65,13 +73,16 @@ def run_rolled(
     network, route = _lay(fabric, routes, work, hosts, options)
     cells = cells_of(work, network, route)
     run = _Run(work, cells, options, DroppedOperations(work, cells, options, watch))
+    if dry:
+        return run.forecast()
+    if expected is not None:
+        expected(run.forecast())
     run.go(progress)
-    shared = run.state.sharing[0] is not None
-    certain = not shared and options["overhead"] == NO_OVERHEAD
+    certain = not run.shared and options["overhead"] == NO_OVERHEAD
     certain = len(cells.first) == work.num_ranks or (certain and all(map(_in_turns, work.programs)))
     return RolledResult(
         fabric, routes.engine, work, hosts, options, network, route, cells, run.tally,
-        run.most_ops, shared, certain, time.perf_counter() - began,
+        run.most_ops, run.shared, certain, time.perf_counter() - began,
     )  # fmt: skip
 
 
@@ -160,6 +171,27 @@ class _Run:
         self.pair_of = np.where(away, np.cumsum(away).reshape(away.shape) - 1, 0).ravel()
         self.most_ops = 0
         self.state = self._begin()
+
+    @property
+    def shared(self) -> bool:
+        """Whether messages share links, by the model of sharing."""
+        return self.state.sharing[0] is not None
+
+    def forecast(self) -> Forecast:
+        """Return the time and memory that the run is expected to take, the memory at most."""
+        table = self.work.programs
+        ops = int(self.length[self.program_of].sum())
+        window = min(ops, _WINDOWS * len(self.window.cell))
+        if max(map(_lead, table), default=0) > LEAST_GROWTH:  # chains of different speeds
+            window = ops
+        counts = {
+            "messages": self.work.num_messages, "operations": ops, "at_once": window,
+            "computed": sum(len(table[each].sends) for each in self.program_of.tolist()),
+        }  # fmt: skip
+        seconds = ops * _OP_NS[self.shared] / 1e9
+        return Forecast(
+            "flow", counts, _OP_BYTES * window, seconds / _SPREAD, seconds * _SPREAD, ""
+        )
 
     def go(self, progress: Callable[[Progress], None] | None) -> None:
         """Run to the end."""
@@ -424,6 +456,16 @@ def _latest_wait(program: CommonProgram) -> Ints:
     waits = np.repeat(np.arange(len(program.kind)), np.diff(program.dep_offset))
     np.maximum.at(latest, waits, program.dep)
     return latest
+
+
+def _lead(program: CommonProgram) -> int:
+    """Return how far apart operations may be that have equal numbers of others before them."""
+    depth = depths(program.dep_offset, program.dep)
+    first, last = np.full((2, int(depth.max(initial=0)) + 1), [[len(depth)], [-1]])
+    np.minimum.at(first, depth, np.arange(len(depth)))
+    np.maximum.at(last, depth, np.arange(len(depth)))
+    ahead = np.maximum.accumulate(last) - np.minimum.accumulate(first[::-1])[::-1]
+    return int(ahead.max())
 
 
 def _in_turns(program: CommonProgram) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from weft.core.errors import InputError
 from weft.workload.formats.workload_format_registry import workload_reader, workload_writer
@@ -36,18 +38,21 @@ def parameters_of(texts: tuple[str, ...]) -> dict[str, str]:
 def read(
     text: str,
     file: str,
+    builder: Callable[..., Any] | None = None,
     *,
     ranks: int | None = None,
     seed: int | None = None,
     parameters: tuple[str, ...] = (),
     max_operations: int = MAX_OPERATIONS,
-) -> Workload:
+) -> Any:
     """Read the MPI trace language: one program for all ranks, with expressions or numbers.
 
     Parameters
     ----------
     text, file
         Contents and name of the file.
+    builder
+        Class of the builder that makes the workload.
     ranks
         Number of ranks; required if the program has no RANKS line.
     seed
@@ -71,6 +76,7 @@ def read(
         seed=seed,
         parameters=parameters_of(parameters),
         max_operations=max_operations,
+        builder=builder,
     )
 
 

@@ -37,7 +37,7 @@ workload_reader = Registry(
     "readable workload format",
     "weft.workload.formats",
     "weft.workload_readers",
-    pipeline=("text", "file"),
+    pipeline=("text", "file", "builder"),
     facts=("suffixes", "sniff"),
 )
 #: Fact of a writer: `suffixes` of its files.
@@ -50,13 +50,18 @@ workload_writer = Registry(
 )
 
 
-def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
+def read_workload(
+    path: str | Path,
+    format: str | None = None,
+    builder: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Any:
     """Read a workload from a file, or from a folder with a file for each rank.
 
     `format`: the format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows
     from the file name's suffix or the contents. `options`: options of the format. Every format has
     `ranks`, the number of ranks: required if the file does not determine this number, else compared
-    with it.
+    with it. `builder`: class of the builder, for formats whose readers take one.
     """
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     data = _listing(Path(path)) if os.path.isdir(path) else read_bytes(path)
@@ -65,7 +70,9 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     text = data if isinstance(data, str) or binary else decoded(data, path)
     expected = None if "ranks" in entry.options else given.pop("ranks", None)
     bound = workload_reader.bind(entry, given)
-    workload: Workload = entry.function(text=text, file=source_name(path), **bound)
+    if builder is not None:
+        bound["builder"] = builder
+    workload: Any = entry.function(text=text, file=source_name(path), **bound)
     if expected is not None and workload.num_ranks != int(expected):
         raise InputError(f"the file has {workload.num_ranks} ranks; expected {expected}", file=path)
     return workload

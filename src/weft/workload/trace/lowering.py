@@ -6,8 +6,10 @@ these ranks. A loop whose bounds differ by rank continues with the ranks that ha
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from weft.core.errors import InputError, NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.matching import OperationError
+from weft.workload.program_order import MAX_OPS
 from weft.workload.trace import nodes
 from weft.workload.trace.analysis import all_statements, check_constant, check_names
 from weft.workload.trace.defining import MAX_LISTED, define, listed
@@ -33,7 +36,6 @@ from weft.workload.trace.values import (
     integer,
     same_everywhere,
 )
-from weft.workload.workload import Workload
 
 #: Default of the largest number of operations of a program.
 MAX_OPERATIONS = 50_000_000
@@ -41,6 +43,7 @@ MAX_OPERATIONS = 50_000_000
 #: divided by `_OPERATIONS_PER_ITERATION` is larger, that is the limit.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
+_LOOP = re.compile(r"\b(?:REPEAT|FOR)\b", re.IGNORECASE)
 
 
 def trace_workload(
@@ -51,41 +54,31 @@ def trace_workload(
     seed: int | None = None,
     parameters: Mapping[str, str | float] | None = None,
     max_operations: int = MAX_OPERATIONS,
-) -> Workload:
+    builder: Callable[..., Any] | None = None,
+) -> Any:
     """Return the workload of a trace program.
 
     `ranks`: number of ranks; required if the program has no ``RANKS``. `seed`: seed of the
     computing times, instead of the program's ``SEED`` or 0. `parameters`: values of the program's
-    ``PARAM`` names, as numbers or text such as ``64KiB``.
+    ``PARAM`` names, as numbers or text such as ``64KiB``. `max_operations`: largest number of
+    operations that are stored. `builder`: class of the builder, for programs with loops.
     """
+    if builder is not None and not _LOOP.search(text):
+        raise NotApplicable("a trace without loops has each operation once")
     try:
-        dense = None if parameters else read_dense(text, ranks, max_operations)
+        dense = None if parameters or builder else read_dense(text, ranks, max_operations)
         if dense is not None:
             try:
                 return dense.builder.build()
             except InputError as error:
                 _name_lines(error, dense.builder, range(len(dense.lines)), dense.lines.tolist())
         program = parse(text, file)
-        return lower(
-            program, ranks=ranks, seed=seed, parameters=parameters, max_operations=max_operations
-        )
+        make = builder or WorkloadBuilder
+        return _Lowering(program, ranks, seed, parameters or {}, max_operations, make).run()
     except TraceError as error:
         raise error.in_file(file, text) from None
     except InputError as error:
         raise InputError(error.message, file=file) from None
-
-
-def lower(
-    program: nodes.TraceProgram,
-    *,
-    ranks: int | None = None,
-    seed: int | None = None,
-    parameters: Mapping[str, str | float] | None = None,
-    max_operations: int = MAX_OPERATIONS,
-) -> Workload:
-    """Return the workload of a parsed program; the arguments are those of `trace_workload`."""
-    check_names(program)
-    return _Lowering(program, ranks, seed, parameters or {}, max_operations).run()
 
 
 class _Lowering:
@@ -96,7 +89,9 @@ class _Lowering:
         seed: int | None,
         parameters: Mapping[str, str | float],
         max_operations: int,
+        make: Callable[..., Any],
     ):
+        check_names(program)
         self._program = program
         self._max_operations = max_operations
         self._iterations = 0
@@ -108,7 +103,7 @@ class _Lowering:
         if not 0 <= self._seed < 2**63:
             raise TraceError(f"SEED {self._seed}; expected 0 to 2^63 - 1", self._place(nodes.Seed))
         titles = [line.text for line in program.statements if isinstance(line, nodes.Title)]
-        self.builder = WorkloadBuilder(self.num_ranks, name=titles[0] if titles else "trace")
+        self.builder = make(self.num_ranks, name=titles[0] if titles else "trace")
         world = world_scope(self.num_ranks)
         self.scopes: dict[str, Scope] = {"ALL": world}
         self._everyone = world.ranks
@@ -119,9 +114,11 @@ class _Lowering:
             isinstance(statement, nodes.CollectiveCall)
             for statement in all_statements(program.statements)
         )
-        self._operations = Operations(self.builder, self._seed, collectives, max_operations)
+        rolled = self.builder.max_ops > MAX_OPS
+        most = self.builder.max_ops if rolled else max_operations
+        self._operations = Operations(self.builder, self._seed, collectives, most)
 
-    def run(self) -> Workload:
+    def run(self) -> Any:
         self._block(self._program.statements, self._everyone, self.scopes["ALL"])
         self._operations.add_dependencies()
         try:
@@ -179,12 +176,12 @@ class _Lowering:
             elif isinstance(statement, nodes.DefineScope | nodes.Communicator):
                 self._declare(statement)
             elif len(active):
-                before = self.builder.num_ops
+                before = self.builder.num_stored
                 self._statement(statement, active, scope)
                 self._note_line(before, statement)
 
     def _note_line(self, before: int, statement: nodes.Statement) -> None:
-        count = self.builder.num_ops
+        count = self.builder.num_stored
         if count > self._max_operations:
             raise TraceError(
                 f"the program expands to more than {self._max_operations:,} operations",
@@ -281,8 +278,17 @@ class _Lowering:
         if np.any(np.asarray(count) < 0):
             raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
         self._count_iterations(int(np.max(count)), loop.at)
-        for done in range(int(np.max(count))):
-            self._block(loop.body, ranks if np.ndim(count) == 0 else ranks[count > done], scope)
+        # A round of a body that leaves nothing behind but operations is as the one before.
+        same = np.ndim(count) == 0 and not any(map(_leaves, all_statements(loop.body)))
+        rounds = self.builder.rounds if same else partial(WorkloadBuilder.rounds, self.builder)
+        rounds(
+            int(np.max(count)),
+            lambda done: (
+                self._block(loop.body, ranks[np.asarray(count) > done], scope)
+                if np.ndim(count)
+                else self._block(loop.body, ranks, scope)
+            ),
+        )
 
     def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
         left = ranks
@@ -323,6 +329,18 @@ class _Lowering:
         data[ranks] = value.data
         known[ranks] = True
         self.variables[name] = Variable(Value(data, value.unit), None if known.all() else known)
+
+
+def _leaves(statement: nodes.Statement) -> bool:
+    """Return whether a statement changes what later rounds of a loop do."""
+    match statement:
+        case nodes.Let():
+            return True
+        case nodes.Calc(std=std):
+            return std is not None
+        case nodes.Message(request=request):
+            return bool(request)
+    return False
 
 
 def _name_lines(
