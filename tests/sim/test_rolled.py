@@ -438,10 +438,13 @@ def test_programs_with_little_in_common_are_not_rolled_for_a_command() -> None:
     with pytest.raises(NotApplicable, match="few operations in common"):
         builders[1].build()
     builder = RolledBuilder(16, above=0)
-    for step in range(4095):
-        builder.calc(np.arange(1 + step % 7), float(step))
+
+    def add() -> None:
+        for step in range(4096):
+            builder.calc(np.arange(1 + step % 7), float(step))
+
     with pytest.raises(NotApplicable, match="few operations in common"):
-        builder.calc(np.arange(8), 0.0)
+        add()
 
 
 def test_a_deadlock_is_an_error() -> None:

@@ -16,7 +16,6 @@ from weft.workload.trace import (
     TraceError,
     dense_text,
     format_program,
-    lower,
     parse,
     trace_workload,
 )
@@ -377,7 +376,7 @@ def test_examples_are_canonical_and_run(path: Path) -> None:
     for ranks in (8, 27):
         workload = run(text, ranks)
         assert len(workload.messages)
-        assert same(lower(parse(dense_text(workload))), workload)
+        assert same(trace_workload(dense_text(workload), builder=WorkloadBuilder), workload)
         assert "AFTER" not in dense_text(workload)
 
 

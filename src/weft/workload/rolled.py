@@ -87,14 +87,12 @@ class RolledWorkload:
     @cached_property
     def num_ops(self) -> int:
         """Number of operations of all ranks."""
-        counts = np.bincount(self.program_of, minlength=len(self.programs)).tolist()
-        return sum(len(each.kind) * n for each, n in zip(self.programs, counts, strict=True))
+        return int(np.array([len(each.kind) for each in self.programs])[self.program_of].sum())
 
     @cached_property
     def num_messages(self) -> int:
         """Number of messages of all ranks."""
-        counts = np.bincount(self.program_of, minlength=len(self.programs)).tolist()
-        return sum(len(each.sends) * n for each, n in zip(self.programs, counts, strict=True))
+        return int(np.array([len(each.sends) for each in self.programs])[self.program_of].sum())
 
     def __repr__(self) -> str:
         return (
@@ -178,7 +176,7 @@ class RolledBuilder(WorkloadBuilder):
         key = self._set_of[op], self._set_of[on]
         if key not in self._common:
             both = self._members[key[0]] & self._members[key[1]]
-            self._common[key] = int(np.count_nonzero(both))
+            self._common[key] = int(both.sum())
         return self._common[key]
 
     def rounds(self, count: int, add: Callable[[int], None]) -> None:
@@ -310,15 +308,11 @@ class RolledBuilder(WorkloadBuilder):
 
 def _first_alike(peers: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return for each map and rank the first map with the same peer of this rank."""
-    order = np.argsort(peers, axis=0, kind="stable")
-    ordered = np.take_along_axis(peers, order, axis=0)
-    place = np.arange(len(peers))[:, np.newaxis]
-    fresh = np.ones(peers.shape, dtype=np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    begin = np.maximum.accumulate(np.where(fresh, place, 0), axis=0)
-    first = np.empty(peers.shape, dtype=np.int64)
-    np.put_along_axis(first, order, np.take_along_axis(order, begin, axis=0), axis=0)
-    return first
+    count = peers.shape[1]
+    key = peers.astype(np.int64) * count + np.arange(count)
+    _, first, same = np.unique(key, return_index=True, return_inverse=True)
+    alike: Ints = (first // count)[same].reshape(peers.shape)
+    return alike
 
 
 def refined(label: NDArray[Any], by: NDArray[Any]) -> Ints:
@@ -338,29 +332,20 @@ def _program(
     peers: NDArray[np.int32],
 ) -> CommonProgram:
     """Return the program of ranks, with maps of peers that are unique; it has no matches yet."""
-    mine = np.array([each[ranks[0]] for each in members] or [False])
-    there = mine[columns[0]] if len(columns[0]) else np.zeros(0, dtype=np.bool_)
+    there = np.array([each[ranks[0]] for each in members] or [False])[columns[0]]
     number = np.cumsum(there) - 1
-    both = there[edges[0]] & there[edges[1]] if len(edges[0]) else np.zeros(0, dtype=np.bool_)
+    both = there[edges[0]] & there[edges[1]]
     op, on, start = (edge[both] for edge in edges)
-    order = np.argsort(number[op], kind="stable") if len(op) else op
-    count = int(there.sum())
-    counts = np.bincount(number[op[order]], minlength=count)
+    order = np.argsort(op, kind="stable")
+    counts = np.bincount(number[op], minlength=int(there.sum()))
     _, kind, to, size, tag, comm, duration, phase, _, cpu = (column[there] for column in columns)
-    used = np.unique(to[to >= 0])
     first: dict[bytes, int] = {}
-    for at in used.tolist():
-        if (known := first.setdefault(peers[at, ranks].tobytes(), at)) != at:
-            to = np.where(to == at, known, to)
+    for at in np.unique(to[to >= 0]).tolist():
+        to[to == at] = first.setdefault(peers[at, ranks].tobytes(), at)
     return CommonProgram(
-        kind=kind.astype(np.uint8), peers=to.astype(np.int32), size_bytes=size.astype(np.int64),
-        tag=tag.astype(np.int32), comm=comm.astype(np.int32),
-        duration_ns=duration.astype(np.float64), phase=phase.astype(np.int32),
-        cpu=cpu.astype(np.uint8),
-        dep_offset=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        dep=number[on[order]].astype(np.int32),
-        dep_on_start=start[order].astype(np.bool_),
-        match=np.full(count, -1, dtype=np.int32),
+        kind, to, size, tag, comm, duration, phase, cpu,
+        dep_offset=np.append(0, np.cumsum(counts)), dep=number[on[order]].astype(np.int32),
+        dep_on_start=start[order], match=np.full(len(kind), -1, dtype=np.int32),
     )  # fmt: skip
 
 
@@ -369,31 +354,29 @@ def _matched(
 ) -> tuple[CommonProgram, ...]:
     """Match the sends of each program with the receives of the programs of the peers."""
     members = [np.flatnonzero(program_of == number) for number in range(len(programs))]
-    sources = [  # maps of the senders of messages to a program, by their peers
-        {
-            peers[at, ranks].tobytes(): at
-            for at in np.unique(program.peers[program.kind == Kind.RECV])
-        }
-        for program, ranks in zip(programs, members, strict=True)
-    ]
-    sender = np.empty(len(program_of), dtype=peers.dtype)
+    sources = [np.unique(each.peers[each.kind == Kind.RECV]) for each in programs]
     for program, ranks in zip(programs, members, strict=True):
         for to in np.unique(program.peers[program.kind == Kind.SEND]).tolist():
             target = peers[to, ranks]
             number = int(program_of[target[0]])
-            other = programs[number]
-            sender.fill(NONE)
-            sender[target] = ranks
-            back = sources[number].get(sender[members[number]].tobytes(), NONE)
+            other, maps = programs[number], sources[number]
+            back = maps[peers[maps, target[0]] == ranks[0]]  # one at most
+            fit = len(ranks) == len(members[number]) and np.array_equal(
+                peers[back, target[:, np.newaxis]].ravel(), ranks
+            )
             sends = np.flatnonzero((program.kind == Kind.SEND) & (program.peers == to))
-            receives = np.flatnonzero((other.kind == Kind.RECV) & (other.peers == back))
+            receives = np.flatnonzero((other.kind == Kind.RECV) & np.isin(other.peers, back))
             by = [
                 ops[np.lexsort((ops, each.tag[ops], each.comm[ops]))]
                 for each, ops in ((program, sends), (other, receives))
             ]
-            fit = len(by[0]) == len(by[1]) and all(
-                np.array_equal(getattr(program, key)[by[0]], getattr(other, key)[by[1]])
-                for key in ("tag", "comm")
+            fit = (
+                fit
+                and len(by[0]) == len(by[1])
+                and all(
+                    np.array_equal(getattr(program, key)[by[0]], getattr(other, key)[by[1]])
+                    for key in ("tag", "comm")
+                )
             )
             if not fit or np.any(program.size_bytes[by[0]] > other.size_bytes[by[1]]):
                 raise NotApplicable(f"sends of {name or 'the workload'} do not fit its receives")

@@ -97,12 +97,8 @@ def _lay(
     used = np.zeros((len(work.programs), len(work.peers)), dtype=np.bool_)
     for number, program in enumerate(work.programs):
         used[number, program.peers[program.sends]] = True
-        large = _large(program, options) & options["handshake"]
-        to = work.program_of[
-            work.peers[program.peers[large], int(np.argmax(work.program_of == number))]
-        ]
-        for other in np.unique(to).tolist():
-            used[other, work.programs[other].peers[program.match[large][to == other]]] = True
+    # Receivers answer large messages. Which of them do is not worth finding out.
+    used |= options["handshake"] and any(_large(each, options).any() for each in work.programs)
     route = np.full(work.peers.shape, operations.LOCAL, dtype=np.int32)
     places = np.nonzero(used[work.program_of].T & (work.peers >= 0))
     source, target = hosts[places[1]], hosts[work.peers[places]]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.workload.formats.workload_format_registry import workload_reader, workload_writer
 from weft.workload.trace import dense_text, trace_workload
 from weft.workload.trace.keywords import COLLECTIVES, HEADS
@@ -17,6 +17,8 @@ from weft.workload.workload import Workload
 _START = re.compile(
     rf"(?:\s|#[^\n]*\n)*(?:(?:{'|'.join((*HEADS, *COLLECTIVES))})\b|[\d(][^\n]*:)", re.IGNORECASE
 )
+
+_LOOP = re.compile(r"\b(?:REPEAT|FOR)\b", re.IGNORECASE)
 
 
 def parameters_of(texts: tuple[str, ...]) -> dict[str, str]:
@@ -67,8 +69,10 @@ def read(
     InputError
         If the program has an error; the message gives line and column.
     NotApplicable
-        If the program is for another number of ranks.
+        If the program is for another number of ranks, or has no loops and a `builder` is given.
     """
+    if builder is not None and not _LOOP.search(text):
+        raise NotApplicable("a trace without loops has each operation once")
     return trace_workload(
         text,
         str(Path(file)),

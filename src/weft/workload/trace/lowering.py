@@ -6,7 +6,6 @@ these ranks. A loop whose bounds differ by rank continues with the ranks that ha
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -43,7 +42,6 @@ MAX_OPERATIONS = 50_000_000
 #: divided by `_OPERATIONS_PER_ITERATION` is larger, that is the limit.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
-_LOOP = re.compile(r"\b(?:REPEAT|FOR)\b", re.IGNORECASE)
 
 
 def trace_workload(
@@ -61,10 +59,8 @@ def trace_workload(
     `ranks`: number of ranks; required if the program has no ``RANKS``. `seed`: seed of the
     computing times, instead of the program's ``SEED`` or 0. `parameters`: values of the program's
     ``PARAM`` names, as numbers or text such as ``64KiB``. `max_operations`: largest number of
-    operations that are stored. `builder`: class of the builder, for programs with loops.
+    operations that are stored. `builder`: class of the builder.
     """
-    if builder is not None and not _LOOP.search(text):
-        raise NotApplicable("a trace without loops has each operation once")
     try:
         dense = None if parameters or builder else read_dense(text, ranks, max_operations)
         if dense is not None:
