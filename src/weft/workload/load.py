@@ -79,7 +79,8 @@ def load_workload(
     text = str(spec_or_path)
     if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
-        return read_workload(spec_or_path, format, **{**given, **options})
+        read: Workload = read_workload(spec_or_path, format, **{**given, **options})
+        return read
     kind = _kind_of(text)
     if num_ranks is None:
         raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")

@@ -231,7 +231,8 @@ class RolledBuilder(WorkloadBuilder):
             program_of = finer
         ranks = [np.flatnonzero(program_of == at) for at in range(int(program_of.max()) + 1)]
         lengths = np.bincount(self._set_of, minlength=len(self._members)) @ np.array(
-            [each[[mine[0] for mine in ranks]] for each in self._members] or [[0]]
+            [each[[mine[0] for mine in ranks]] for each in self._members]
+            or [np.zeros(len(ranks), dtype=np.bool_)]
         )
         if self._above >= 0 and _LEAST_COMMON * int(lengths.sum()) > self._count:
             raise NotApplicable("ranks have few operations in common")

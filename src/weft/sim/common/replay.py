@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,15 +157,15 @@ class Replay:
         np.minimum.at(begin, work.phase[posted], self.posted_ns[posted])
         np.maximum.at(end, work.phase, self.ended_ns)
         np.maximum.at(end, work.phase[ops], self.arrived_ns[ops])
-        there = np.flatnonzero(np.isfinite(begin))
         end[end < 0] = np.nan  # no operation of the phase has ended
         took = known(self.arrived_ns[ops]) - known(self.left_ns[ops])
         arrived = ~np.isnan(took)
         phase, took = work.phase[ops][arrived], took[arrived]
         slow = ratio(took, self.alone_ns()[arrived])
-        count = np.bincount(phase, minlength=len(names))
         longest = np.full(len(names), -np.inf)
         np.maximum.at(longest, phase, took)
+        count = np.bincount(phase, minlength=len(names))
+        longest[count == 0] = np.nan
         timed = ~np.isnan(slow)
         slowdown = ratio(
             np.bincount(phase[timed], weights=slow[timed], minlength=len(names)),
@@ -174,22 +174,8 @@ class Replay:
         mean = ratio(np.bincount(phase, weights=took, minlength=len(names)), count)
         sent = np.bincount(work.phase[ops], minlength=len(names))
         size = totals(work.phase[ops], work.size_bytes[ops], len(names))
-        exposed, late = self._exposed_ns()
-        return frame(
-            PHASE_COLUMNS,
-            {
-                "phase": [names[at] for at in there],
-                "begin_ns": begin[there],
-                "end_ns": end[there],
-                "span_ns": (end - begin)[there],
-                "messages": sent[there],
-                "size_bytes": size[there],
-                "mean_message_ns": mean[there],
-                "max_message_ns": np.where(count > 0, longest, np.nan)[there],
-                "mean_slowdown": slowdown[there],
-                "exposed_ns": exposed[there],
-                "late_ns": late[there],
-            },
+        return phase_table(
+            names, begin, end, sent, size, mean, longest, slowdown, *self._exposed_ns()
         )
 
     def _exposed_ns(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -278,6 +264,17 @@ class ReplayInPicoseconds(Replay):
     def arrived_ns(self) -> NDArray[np.float64]:
         """Arrival of the last byte of every message, ns; -1 for others."""
         return _in_ns(self.arrived_ps)
+
+
+def phase_table(
+    names: Sequence[str], begin: NDArray[np.float64], end: Any, *rest: Any
+) -> pl.DataFrame:
+    """Return the rows of phases that have begun; `rest`: the columns behind `span_ns`, in order."""
+    there = np.flatnonzero(np.isfinite(begin))
+    columns = np.array(names, dtype=object), begin, end, end - begin, *rest
+    return frame(
+        PHASE_COLUMNS, dict(zip(PHASE_COLUMNS, (each[there] for each in columns), strict=True))
+    )
 
 
 def summarised(result: Any, figures: Mapping[str, Any]) -> dict[str, Any]:

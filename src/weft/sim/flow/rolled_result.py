@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from weft.core.columns import frame
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.sim.common.replay import PHASE_COLUMNS, RANK_COLUMNS, ratio, summarised
+from weft.sim.common.replay import RANK_COLUMNS, phase_table, ratio, summarised
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
 from weft.sim.flow.result import alone_ns, link_table, on_wire
@@ -30,8 +30,9 @@ class DroppedOperations:
     """Statistics of operations that are dropped; each stands for the ranks of its cell.
 
     Arrays by phase: `begin_ns`, `until_ns`: first start and last end. `longest_ns`: longest time of
-    a message. `sums`: times, slowdowns, and messages with a slowdown. `times`: int64 [phases,
-    bins], histogram of message times. `end_ns` [cells]: end of the last operation.
+    a message. `size_bytes`: int64, of messages. `sums`: times, slowdowns, and messages with a
+    slowdown. `times`: int64 [phases, bins], histogram of message times.
+    `end_ns` [cells]: end of the last operation.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class DroppedOperations:
         self.begin_ns, self.until_ns = np.full(phases, np.inf), np.full(phases, -np.inf)
         self.longest_ns, self.sums = np.zeros(phases), np.zeros((3, phases))
         self.times = np.zeros((phases, _BINS), dtype=np.int64)
+        self.size_bytes = np.zeros(phases, dtype=np.int64)
         self.end_ns = np.zeros(len(cells.first))
         self.num_ops = self.num_messages = self.computed = 0
 
@@ -75,6 +77,7 @@ class DroppedOperations:
             weights = values * count
             self.sums[at] += np.bincount(phase, weights=weights, minlength=len(self.begin_ns))
         np.maximum.at(self.longest_ns, phase, took)
+        np.add.at(self.size_bytes, phase, size * count)
         place = (np.log2(np.maximum(took, 2.0**_LOW)) - _LOW) * _EACH
         place = np.minimum(place, _BINS - 1).astype(np.int64)
         np.add.at(self.times, (phase, place), count)
@@ -151,7 +154,7 @@ class RolledResult:
         tally, (times, slowdown, timed) = self.tally, self.tally.sums.sum(axis=1)
         return {
             "messages": tally.num_messages,
-            "size_bytes": int(self.phases()["size_bytes"].sum()),
+            "size_bytes": int(tally.size_bytes.sum()),
             "mean_message_ns": float(times / tally.num_messages) if tally.num_messages else None,
             "max_message_ns": float(tally.longest_ns.max()) if tally.num_messages else None,
             "mean_slowdown": float(slowdown / timed) if timed else None,
@@ -163,57 +166,32 @@ class RolledResult:
 
     def ranks(self) -> pl.DataFrame:
         """Return one row for each rank; see `RANK_COLUMNS`."""
-        rows = [
-            (
-                # Added one by one, as in `Replay`, for the same sum to the last bit.
-                np.bincount(each.kind * 0, weights=each.duration_ns, minlength=1)[0],
-                each.size_bytes[each.sends].sum(),
-                len(each.sends),
-            )
-            for each in self.workload.programs
+        which, work = self.workload.program_of, self.workload
+        # Times are added one by one, as in `Replay`, for the same sum to the last bit.
+        calc = [
+            np.bincount(each.kind * 0, weights=each.duration_ns, minlength=1)[0]
+            for each in work.programs
         ]
-        names = ("calc_ns", "sent_bytes", "messages")
-        which = self.workload.program_of
+        sent = [each.size_bytes[each.sends].sum() for each in work.programs]
         received = np.zeros(len(which), dtype=np.int64)
         for to, ranks, size in self._sent():
-            received[self.workload.peers[to, ranks]] += size.sum()
-        return frame(
-            RANK_COLUMNS,
-            {
-                "rank": np.arange(len(which), dtype=np.int32),
-                "host": self.host,
-                "end_ns": self.tally.end_ns[self.cells.of_rank],
-                "received_bytes": received,
-                **{
-                    name: np.array(column)[which]
-                    for name, column in zip(names, zip(*rows, strict=True), strict=True)
-                },
-            },
-        )
+            received[work.peers[to, ranks]] += size.sum()
+        columns = (
+            np.arange(len(which), dtype=np.int32), self.host,
+            self.tally.end_ns[self.cells.of_rank], np.array(calc)[which], np.array(sent)[which],
+            received, np.array([len(each.sends) for each in work.programs])[which],
+        )  # fmt: skip
+        return frame(RANK_COLUMNS, dict(zip(RANK_COLUMNS, columns, strict=True)))
 
     def phases(self) -> pl.DataFrame:
         """Return one row for each phase, as in `PHASE_COLUMNS`; what needs single times is null."""
-        tally, work = self.tally, self.workload
-        there = np.flatnonzero(np.isfinite(tally.begin_ns))
-        size = np.zeros(len(work.phase_names), dtype=np.int64)
-        ranks = np.bincount(work.program_of, minlength=len(work.programs))
-        for each, count in zip(work.programs, ranks, strict=True):
-            np.add.at(size, each.phase[each.sends], each.size_bytes[each.sends] * count)
-        messages = tally.times.sum(axis=1)
-        columns = {
-            "begin_ns": tally.begin_ns,
-            "end_ns": tally.until_ns,
-            "span_ns": tally.until_ns - tally.begin_ns,
-            "messages": messages,
-            "size_bytes": size,
-            "mean_message_ns": ratio(tally.sums[0], messages),
-            "max_message_ns": np.where(messages > 0, tally.longest_ns, np.nan),
-            "mean_slowdown": ratio(tally.sums[1], tally.sums[2]),
-            **dict.fromkeys(("exposed_ns", "late_ns"), np.full(len(size), np.nan)),
-        }
-        names = [work.phase_names[at] for at in there]
-        rows = {name: values[there] for name, values in columns.items()}
-        return frame(PHASE_COLUMNS, {"phase": names, **rows})
+        tally = self.tally
+        messages, unknown = tally.times.sum(axis=1), np.full(len(tally.begin_ns), np.nan)
+        return phase_table(
+            self.workload.phase_names, tally.begin_ns, tally.until_ns, messages, tally.size_bytes,
+            ratio(tally.sums[0], messages), np.where(messages > 0, tally.longest_ns, np.nan),
+            ratio(tally.sums[1], tally.sums[2]), unknown, unknown,
+        )  # fmt: skip
 
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `weft.sim.flow.result.LINK_COLUMNS`."""
