@@ -141,7 +141,8 @@ def check_messages(ranks: int | WorkloadBuilder, messages: float) -> None:
     if messages > MAX_MESSAGES and not isinstance(ranks, RolledBuilder):
         raise NotApplicable(
             f"{num_ranks} ranks send {messages:,.0f} messages; at most {MAX_MESSAGES:,} are "
-            "possible; choose options that give fewer"
+            "possible; choose options that give fewer, or the flow level, at which operations that "
+            "ranks have in common count once"
         )
 
 

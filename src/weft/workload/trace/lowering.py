@@ -180,7 +180,8 @@ class _Lowering:
         count = self.builder.num_stored
         if count > self._max_operations:
             raise TraceError(
-                f"the program expands to more than {self._max_operations:,} operations",
+                f"the program expands to more than {self._max_operations:,} operations (at the "
+                "flow level, those that ranks have in common count once)",
                 statement.at,
             )
         if count > before and not isinstance(statement, nodes.Block):
