@@ -252,8 +252,8 @@ class Group:
         if 2 * total + self._builder.num_ops > self._builder.max_ops:
             raise InputError(
                 f"a collective of {self.n} ranks has {total:,} messages with this algorithm; "
-                f"expected at most {self._builder.max_ops // 2:,} in a workload, or the flow level, "
-                "at which operations that ranks have in common count once"
+                f"expected at most {self._builder.max_ops // 2:,} in a workload, or the flow "
+                "level, at which operations that ranks have in common count once"
             )
 
     # -- operations --------------------------------------------------------------------------------
