@@ -17,6 +17,7 @@ from weft.core.errors import OutOfMemory
 from weft.sim.common.progress import IncompleteRun
 from weft.sim.flow import cells as partition
 from weft.sim.flow import rolled as runner
+from weft.sim.flow.rolled_result import DroppedOperations
 from weft.sim.options import RunSettings
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
@@ -48,15 +49,24 @@ def compare(
         patch.setattr(runner, "GROWTH", 1)
         patch.setattr(runner, "LEAST_GROWTH", growth)
         chosen = RunSettings.at("flow", options).flow
-        result = runner.run_rolled(net, routes, works[1], hosts, chosen, watch=seen.append)
+        add = DroppedOperations.add
+
+        def added(tally: Any, table: Any, row: Any, cell: Any, route: Any, times: Any) -> None:
+            seen.append({"cell": cell, "row": row, "times": times})
+            add(tally, table, row, cell, route, times)
+
+        patch.setattr(DroppedOperations, "add", added)
+        result = runner.run_rolled(net, routes, works[1], hosts, chosen)
         if not alike and not result.certain:
             seen.clear()
             patch.setattr(partition, "_coloured", lambda *_: None)
-            result = runner.run_rolled(net, routes, works[1], hosts, chosen, watch=seen.append)
+            result = runner.run_rolled(net, routes, works[1], hosts, chosen)
             assert result.certain
-    cell, place, times = (
-        np.concatenate([each[key] for each in seen], axis=-1) for key in ("cell", "index", "times")
+    cell, row, times = (
+        np.concatenate([each[key] for each in seen], axis=-1) for key in ("cell", "row", "times")
     )
+    length = np.array([len(each.kind) for each in works[1].programs])
+    place = row - (np.cumsum(length) - length)[works[1].program_of[result.cells.first[cell]]]
     order = np.lexsort((place, cell))
     ops = np.arange(works[0].num_ops) - works[0].op_offset[works[0].rank]
     key = (cell * 2**32 + place)[order]
@@ -431,10 +441,9 @@ def test_small_workloads_are_not_rolled_for_a_command() -> None:
 def test_programs_with_little_in_common_are_not_rolled_for_a_command() -> None:
     builders = RolledBuilder(16), RolledBuilder(16, above=0)
     for builder in builders:
-        for half in np.arange(16).reshape(4, 4):
-            for step in range(3):
-                builder.calc(half, float(step))
-    assert builders[0].build().num_ops == 48
+        for pair in np.arange(16).reshape(8, 2):
+            builder.calc(pair, 1.0)
+    assert builders[0].build().num_ops == 16
     with pytest.raises(NotApplicable, match="few operations in common"):
         builders[1].build()
     builder = RolledBuilder(16, above=0)

@@ -109,26 +109,22 @@ def joined(programs: Iterable[CommonProgram]) -> CommonProgram:
     return CommonProgram(*map(np.concatenate, columns))
 
 
-class _Edges:
+class _Edges(Rows):
     """Waits of `RolledBuilder`: each row of pairs of equal operations is one wait."""
 
     def __init__(self, builder: RolledBuilder):
+        super().__init__((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
         self._builder = builder
-        self.rows = Rows((("op", np.int64), ("on", np.int64), ("start", np.bool_)))
         self._seen: set[tuple[int, int, bool]] = set()
-
-    @property
-    def count(self) -> int:
-        """Number of waits."""
-        return len(self.rows.column(0))
 
     def columns(self) -> list[NDArray[Any]]:
         """Return the operations that wait, those they wait for, and whether for their start."""
-        return [self.rows.column(at) for at in range(3)]
+        return [self.column(at) for at in range(3)]
 
-    def extend(self, count: int, ops: Any, others: Any, start: Any) -> None:
+    def extend(self, count: int, *values: Any) -> None:
         """Add waits, one for each rank."""
-        key = np.asarray(ops, dtype=np.int64) << 32 | np.asarray(others) << 1 | np.asarray(start)
+        ops, others, start = map(np.asarray, values)
+        key = ops.astype(np.int64) << 32 | others << 1 | start
         key = np.broadcast_to(key, count)
         if count and (key == key[0]).all():
             key, counts = key[:1], np.array([count])
@@ -140,7 +136,7 @@ class _Edges:
                 raise NotApplicable("ranks with the same operations wait for different ones")
             if (op, on, at_start) not in self._seen:
                 self._seen.add((op, on, at_start))
-                self.rows.add(op, on, at_start)
+                self.add(op, on, at_start)
 
 
 class RolledBuilder(WorkloadBuilder):
@@ -183,7 +179,7 @@ class RolledBuilder(WorkloadBuilder):
         """Add the rounds of a loop, of which the first two are made by `add`."""
         marks = []
         for step in range(min(count, 2)):
-            marks.append((len(self._set_of), self._edges.count))
+            marks.append((len(self._set_of), len(self._edges.column(0))))
             add(step)
         if count < 3:
             return
@@ -205,7 +201,7 @@ class RolledBuilder(WorkloadBuilder):
         self._ops.extend(length * more, *(np.tile(column, more) for column in columns))
         shift = length * np.repeat(np.arange(1, more + 1), len(edges[0]))
         op, on, start = (np.tile(column, more) for column in edges)
-        self._edges.rows.extend(len(shift), op + shift, on + shift, start)
+        Rows.extend(self._edges, len(shift), op + shift, on + shift, start)
         self._count += more * sum(self._sizes[at] for at in self._set_of[begin:])
         self._set_of += self._set_of[begin:] * more
         for handles in (self._last, self._also):
@@ -230,11 +226,7 @@ class RolledBuilder(WorkloadBuilder):
                 break
             program_of = finer
         ranks = [np.flatnonzero(program_of == at) for at in range(int(program_of.max()) + 1)]
-        lengths = np.bincount(self._set_of, minlength=len(self._members)) @ np.array(
-            [each[[mine[0] for mine in ranks]] for each in self._members]
-            or [np.zeros(len(ranks), dtype=np.bool_)]
-        )
-        if self._above >= 0 and _LEAST_COMMON * int(lengths.sum()) > self._count:
+        if self._above >= 0 and len(ranks) * self.num_stored > self._count:
             raise NotApplicable("ranks have few operations in common")
         programs = [_program(columns, edges, self._members, mine, peers) for mine in ranks]
         return RolledWorkload(

@@ -55,15 +55,13 @@ def run_rolled(
     hosts: NDArray[np.int32],
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
-    watch: Callable[[dict[str, Any]], None] | None = None,
     expected: Callable[[Forecast], None] | None = None,
     dry: bool = False,
 ) -> Any:
     """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
 
-    `watch`: called with operations before they are dropped: arrays `cell`, `index` (in its
-    program), and `times` as in `DroppedOperations.add`. `expected`: called with the forecast when
-    the cells are known. `dry`: whether to return the forecast in place of the `RolledResult`.
+    `expected`: called with the forecast when the cells are known. `dry`: whether to return the
+    forecast in place of the `RolledResult`.
     """
     if options["sharing"] == "penalty":
         raise NotApplicable("the sharing model penalty cannot run rolled workloads")
@@ -72,7 +70,7 @@ def run_rolled(
     began = time.perf_counter()
     network, route = _lay(fabric, routes, work, hosts, options)
     cells = cells_of(work, network, route)
-    run = _Run(work, cells, options, DroppedOperations(work, cells, options, watch))
+    run = _Run(work, cells, options, DroppedOperations(work, cells, options))
     if dry:
         return run.forecast()
     if expected is not None:
@@ -305,7 +303,7 @@ class _Run:
         times = ranks.posted, ranks.ended, ranks.left, ranks.arrived
         some = window.at(ops)
         self.tally.add(
-            self.table, some.row, some.cell, some.place, self.route[ops],
+            self.table, some.row, some.cell, self.route[ops],
             np.stack([each[ops] for each in times]),
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,15 +35,9 @@ class DroppedOperations:
     `end_ns` [cells]: end of the last operation.
     """
 
-    def __init__(
-        self,
-        work: RolledWorkload,
-        cells: Cells,
-        options: Mapping[str, Any],
-        watch: Callable[[dict[str, Any]], None] | None,
-    ):
+    def __init__(self, work: RolledWorkload, cells: Cells, options: Mapping[str, Any]):
         phases = len(work.phase_names)
-        self._cells, self._options, self._watch = cells, options, watch
+        self._cells, self._options = cells, options
         self.begin_ns, self.until_ns = np.full(phases, np.inf), np.full(phases, -np.inf)
         self.longest_ns, self.sums = np.zeros(phases), np.zeros((3, phases))
         self.times = np.zeros((phases, _BINS), dtype=np.int64)
@@ -51,10 +45,8 @@ class DroppedOperations:
         self.end_ns = np.zeros(len(cells.first))
         self.num_ops = self.num_messages = self.computed = 0
 
-    def add(
-        self, table: CommonProgram, row: Ints, cell: Ints, index: Ints, route: Any, times: Floats
-    ) -> None:
-        """Add operations: row in a table of programs, cell, index in its program, and route.
+    def add(self, table: CommonProgram, row: Ints, cell: Ints, route: Any, times: Floats) -> None:
+        """Add operations: row in a table of programs, cell, and route.
 
         `times`: posted, ended, left and arrived, float64 [4, ops] ns.
         """
@@ -64,8 +56,6 @@ class DroppedOperations:
         np.maximum.at(self.until_ns, phase, np.maximum(ended, arrived))
         np.maximum.at(self.end_ns, cell, ended)
         self.num_ops += int(count.sum())
-        if self._watch is not None:
-            self._watch({"cell": cell, "index": index, "times": times})
         sent = np.flatnonzero(arrived >= 0)
         phase, count, took = phase[sent], count[sent], (arrived - left)[sent]
         self.computed += len(sent)
@@ -209,9 +199,7 @@ class RolledResult:
     def _sent(self) -> Iterator[tuple[int, Ints, Ints]]:
         """Yield each map of peers, ranks of a program, and the sizes of messages to these peers."""
         for number, each in enumerate(self.workload.programs):
-            peers, ranks = (
-                each.peers[each.sends],
-                np.flatnonzero(self.workload.program_of == number),
-            )
+            peers = each.peers[each.sends]
+            ranks = np.flatnonzero(self.workload.program_of == number)
             for to in np.unique(peers).tolist():
                 yield to, ranks, each.size_bytes[each.sends][peers == to]

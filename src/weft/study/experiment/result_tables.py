@@ -188,11 +188,6 @@ JOB_COLUMNS: Mapping[str, Column] = {
     **_MESSAGES,
 }
 
-#: Columns of the table of runs for a rolled workload, from the summary of its result.
-_OF_ROLLED = {
-    "makespan_ns", "messages", "size_bytes", "mean_message_ns", "max_message_ns", "mean_slowdown",
-    "busiest_link", "busiest_share",
-}  # fmt: skip
 _OF_RANKS = {"source_rank", "destination_rank", "rank"}
 
 
@@ -267,7 +262,8 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         return row
     if isinstance(result, RolledResult):
         step = _step(mix.steps[0], result.makespan_ns)
-        return row | step | {key: result.summary()[key] for key in row if key in _OF_ROLLED}
+        summary = result.summary().items()
+        return row | step | {key: value for key, value in summary if row.get(key, "") is None}
     every = np.ones(len(mix.workload.messages), dtype=bool)
     if isinstance(result, StaticWorkload):
         row |= _static(result, every, np.arange(len(mix.workload.phase_names)))

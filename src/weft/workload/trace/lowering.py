@@ -278,14 +278,8 @@ class _Lowering:
         # A round of a body that leaves nothing behind but operations is as the one before.
         same = np.ndim(count) == 0 and not any(map(_leaves, all_statements(loop.body)))
         rounds = self.builder.rounds if same else partial(WorkloadBuilder.rounds, self.builder)
-        rounds(
-            int(np.max(count)),
-            lambda done: (
-                self._block(loop.body, ranks[np.asarray(count) > done], scope)
-                if np.ndim(count)
-                else self._block(loop.body, ranks, scope)
-            ),
-        )
+        left = np.broadcast_to(count, len(ranks))
+        rounds(int(np.max(count)), lambda done: self._block(loop.body, ranks[left > done], scope))
 
     def _if(self, statement: nodes.If, ranks: Ints, scope: Scope) -> None:
         left = ranks
@@ -330,14 +324,9 @@ class _Lowering:
 
 def _leaves(statement: nodes.Statement) -> bool:
     """Return whether a statement changes what later rounds of a loop do."""
-    match statement:
-        case nodes.Let():
-            return True
-        case nodes.Calc(std=std):
-            return std is not None
-        case nodes.Message(request=request):
-            return bool(request)
-    return False
+    drawn = isinstance(statement, nodes.Calc) and statement.std is not None
+    named = isinstance(statement, nodes.Message) and bool(statement.request)
+    return drawn or named or isinstance(statement, nodes.Let)
 
 
 def _name_lines(
