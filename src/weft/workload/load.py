@@ -79,8 +79,8 @@ def load_workload(
     text = str(spec_or_path)
     if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
-        read: Workload = read_workload(spec_or_path, format, **{**given, **options})
-        return read
+        workload: Workload = read_workload(spec_or_path, format, **{**given, **options})
+        return workload
     kind = _kind_of(text)
     if num_ranks is None:
         raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
@@ -108,24 +108,22 @@ def load_rolled(
         When the spec names anything else, or a small workload, or one of which little is common.
     """
     text = str(spec)
+    made: Any = None
     if os.path.isfile(text) and any(
         "builder" in signature(entry.function).parameters
         for entry in workload_reader.of_suffix(text)
     ):
         if num_ranks is not None:
             options["ranks"] = num_ranks
-        read = read_workload(text, builder=partial(RolledBuilder, above=above), **options)
-        assert isinstance(read, RolledWorkload)
-        return read
-    kind = None if is_source(text) or num_ranks is None else _kind_of(text)
-    if num_ranks is None or kind not in (application, collective):
+        made = read_workload(text, builder=partial(RolledBuilder, above=above), **options)
+    elif num_ranks is not None and not is_source(text):
+        builder, kind = RolledBuilder(num_ranks, name=text, above=above), _kind_of(text)
+        if kind is application:
+            made = application_workload(text, num_ranks, places=places, builder=builder, **options)
+        elif kind is collective:
+            made = collective_workload(text, num_ranks, places=places, builder=builder)
+    if made is None:
         raise NotApplicable(f"{text} has no operations that are known to be common to ranks")
-    builder = RolledBuilder(num_ranks, name=text, above=above)
-    made: Any
-    if kind is application:
-        made = application_workload(text, num_ranks, places=places, builder=builder, **options)
-    else:
-        made = collective_workload(text, num_ranks, places=places, builder=builder)
     assert isinstance(made, RolledWorkload)
     return made
 

@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 ROLLED_FROM = 2**24
 #: Largest number of maps of peers and of sets of ranks, which have an entry for every rank.
 _MOST_MAPS = 4096
-#: Least number of ranks, on average, for which a program of a command is stored once.
+#: Least number of ranks, on average, for which an operation is stored once for a command.
 _LEAST_COMMON = 8
 
 

@@ -343,36 +343,36 @@ class _Run:
             place = np.arange(len(cell)) - np.repeat(np.cumsum(count) - count, count)
             place += begin[self.program_of[cell]]
             row = self.start[self.program_of[cell]] + place
-            joint = _Window(*map(np.append, kept, (cell, place, row, row)))
-            posted, ended = (np.append(each, np.full(len(cell), -1.0)) for each in times)
-            gates, early = self._gates(joint, posted, ended)
-            if early is None:
+            parts = np.stack(kept), np.stack((cell, place, row, row)), self._gates()
+            joint = _Window(*np.concatenate(parts, axis=1))
+            need_memory(
+                _OP_BYTES * len(joint.cell),
+                f"{len(joint.cell):,} operations of {len(self.program_of):,} ranks at a time",
+                "use fewer ranks, or a placement in order that makes more of them alike",
+            )
+            order = np.argsort(joint.cell * (2 * self.length.max()) + joint.place, kind="stable")
+            self.window = joint.at(order)
+            more = np.full(len(order) - len(kept.cell), -1.0)
+            self.posted, self.ended = (np.append(each, more)[order] for each in times)
+            may_start = self._lower()
+            number = self.program_of[self.window.cell[may_start]]
+            place = self.window.waits[may_start] - self.start[number]
+            for each in np.unique(number).tolist():
+                self._grow(each, int(place[number == each].max()) + 1)
+            if not len(number):
                 break
-            self._grow(*early)
-        joint = _Window(*map(np.append, joint, gates))
-        need_memory(
-            _OP_BYTES * len(joint.cell),
-            f"{len(joint.cell):,} operations of {len(self.program_of):,} ranks at a time",
-            "use fewer ranks, or a placement in order that makes more of them alike",
-        )
-        more = np.full(len(gates.cell), -1.0)
-        order = np.argsort(joint.cell * (2 * self.length.max()) + joint.place, kind="stable")
-        self.window = joint.at(order)
-        self.posted, self.ended = np.append(posted, more)[order], np.append(ended, more)[order]
         # New numbers of kept operations, and which operations are new.
         self.moved = np.argsort(order, kind="stable")[: len(kept.cell)]
         self.fresh = order >= len(kept.cell)
-        self._lower()
 
-    def _number(self, window: _Window, ops: Any) -> tuple[Ints, NDArray[np.int32]]:
+    def _number(self) -> tuple[Ints, NDArray[np.int32]]:
         """Return a table of numbers of operations, and where that of each cell's program begins."""
-        first, number = self.length.copy(), self.program_of[window.cell[ops]]
-        np.minimum.at(first, number, window.place[ops])
-        width = self.high - first + 1
-        base = (
-            np.cumsum(width[self.program_of]) - width[self.program_of] - first[self.program_of] + 1
-        )
-        table = np.full(int(width[self.program_of].sum()) + 1, -1, dtype=np.int32)
+        window, first = self.window, self.length.copy()
+        ops = np.flatnonzero(window.row == window.waits)
+        np.minimum.at(first, self.program_of[window.cell[ops]], window.place[ops])
+        width = (self.high - first + 1)[self.program_of]
+        base = np.cumsum(width) - width - first[self.program_of] + 1
+        table = np.full(int(width.sum()) + 1, -1, dtype=np.int32)
         table[base[window.cell[ops]] + window.place[ops]] = ops
         self.first = first
         return base, table
@@ -382,34 +382,25 @@ class _Run:
         there = place >= self.first[self.program_of[cell]]
         return np.where(there, table[np.where(there, base[cell] + place, 0)], -1)
 
-    def _gates(
-        self, window: _Window, posted: NDArray[np.float64], ended: NDArray[np.float64]
-    ) -> tuple[_Window, tuple[int, int] | None]:
-        """Return gates of the first operations of the last part of each program's window.
-
-        If a cell may start one of them now: its program, and where the last part must begin.
-        """
-        by_place = self._number(window, np.arange(len(window.cell)))
+    def _gates(self) -> Ints:
+        """Return gates of the first operations of the last part of each program's window."""
         parts = [np.zeros((4, 0), dtype=np.int64)]
         for number, latest in enumerate(self.latest):
             mine, low = np.flatnonzero(self.program_of == number), int(self.low[number])
-            for gate, place in enumerate((np.flatnonzero(latest[low:] < low) + low).tolist()):
-                row = int(self.start[number]) + place
-                waits = np.zeros(len(mine), dtype=np.bool_)
-                for at in range(*self.table.dep_offset[row : row + 2].tolist()):
-                    on = self._find(*by_place, mine, np.full(len(mine), int(self.table.dep[at])))
-                    done = posted if self.table.dep_on_start[at] else ended
-                    waits |= (on >= 0) & (done[on] < 0)
-                if not waits.all():
-                    return _Window(*parts[0]), (number, place + 1)
-                columns = int(self.length.max()) + gate, len(self.table.kind) - 1, row
-                parts.append(np.stack(np.broadcast_arrays(mine, *columns)))
-        return _Window(*np.concatenate(parts, axis=1)), None
+            first = np.flatnonzero(latest[low:] < low) + low
+            cell, gate = np.repeat(mine, len(first)), np.tile(np.arange(len(first)), len(mine))
+            row = np.full(len(cell), len(self.table.kind) - 1)
+            waits = self.start[number] + first[gate]
+            parts.append(np.stack((cell, int(self.length.max()) + gate, row, waits)))
+        return np.concatenate(parts, axis=1)
 
-    def _lower(self) -> None:
-        """Write the window as a workload, with the waits that are still open."""
+    def _lower(self) -> Ints:
+        """Write the window as a workload, with the waits that are still open.
+
+        Return the gates without any, of operations that may start now.
+        """
         window, table = self.window, self.table
-        by_place = self._number(window, np.flatnonzero(window.row == window.waits))
+        by_place = self._number()
         waits = np.flatnonzero(self.posted < 0)
         begin = table.dep_offset[window.waits[waits]]
         length = table.dep_offset[window.waits[waits] + 1] - begin
@@ -442,6 +433,8 @@ class _Run:
             match=match, release_ns=none,
             cpu=table.cpu[window.row] if table.cpu.any() else none.astype(np.uint8),
         )  # fmt: skip
+        may_start: Ints = np.flatnonzero((window.row != window.waits) & (counts == 0))
+        return may_start
 
 
 def _latest_wait(program: CommonProgram) -> Ints:
