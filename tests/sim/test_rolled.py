@@ -276,12 +276,15 @@ def test_training_steps_are_equal_to_the_last_bit(spec: str, node: str | None, c
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("node", "cells", "tree"),
-    [("dgx-h100", 16, "8,8,16;1,8,8"), (None, 128, "4,16,16;1,4,16")],  # experts across machines
+    ("options", "node", "cells"),
+    [
+        ("tp=8", "dgx-h100", 16),
+        ("tp=2,buckets=1,global_batch=64,zero=0", None, 1024),  # experts across machines
+    ],
 )
-def test_training_steps_of_1024_are_equal(node: str | None, cells: int, tree: str) -> None:
-    spec = "train:model=mixtral-8x7b,tp=8,pp=16,ep=8"
-    training(spec, node, cells, f"xgft:3;{tree},rate=NDR", 1024)
+def test_training_steps_of_1024_are_equal(options: str, node: str | None, cells: int) -> None:
+    spec = f"train:model=mixtral-8x7b,pp=16,ep=8,{options}"
+    training(spec, node, cells, "xgft:3;8,8,16;1,8,8,rate=NDR", 1024)
 
 
 def training(spec: str, node: str | None, cells: int, tree: str, ranks: int) -> None:

@@ -79,8 +79,7 @@ def load_workload(
     text = str(spec_or_path)
     if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
-        workload: Workload = read_workload(spec_or_path, format, **{**given, **options})
-        return workload
+        return read_workload(spec_or_path, format, **{**given, **options})
     kind = _kind_of(text)
     if num_ranks is None:
         raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")

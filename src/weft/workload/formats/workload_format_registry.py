@@ -50,19 +50,15 @@ workload_writer = Registry(
 )
 
 
-def read_workload(
-    path: str | Path,
-    format: str | None = None,
-    builder: Callable[..., Any] | None = None,
-    **options: Any,
-) -> Any:
+def read_workload(path: str | Path, format: str | None = None, **options: Any) -> Workload:
     """Read a workload from a file, or from a folder with a file for each rank.
 
     `format`: the format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows
     from the file name's suffix or the contents. `options`: options of the format. Every format has
     `ranks`, the number of ranks: required if the file does not determine this number, else compared
-    with it. `builder`: class of the builder, for formats whose readers take one.
+    with it. `builder` among them is the class of the builder, for readers that take one.
     """
+    builder = options.pop("builder", None)
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     data = _listing(Path(path)) if os.path.isdir(path) else read_bytes(path)
     entry = chosen or _recognised(data, Path(path))
@@ -72,7 +68,7 @@ def read_workload(
     bound = workload_reader.bind(entry, given)
     if builder is not None:
         bound["builder"] = builder
-    workload: Any = entry.function(text=text, file=source_name(path), **bound)
+    workload: Workload = entry.function(text=text, file=source_name(path), **bound)
     if expected is not None and workload.num_ranks != int(expected):
         raise InputError(f"the file has {workload.num_ranks} ranks; expected {expected}", file=path)
     return workload
