@@ -27,6 +27,12 @@ def bit(number):
 
 
 @part_njit()
+def bit_if(condition, number):
+    """Return a word with one bit, or 0; without a branch, which would often be mispredicted."""
+    return np.uint64(condition) << np.uint64(number)
+
+
+@part_njit()
 def lane_bit(number):
     """Return the bit of a lane."""
     return np.uint32(1) << np.uint32(number)
@@ -144,8 +150,7 @@ def clear_ready(net, router, port, number, k):
     """Take back `set_ready`."""
     link = net.inputs[number]
     link.ready &= ~lane_bit(k)
-    if not link.ready:
-        router.ready &= ~bit(port)
+    router.ready &= ~bit_if(link.ready == 0, port)
 
 
 @part_njit()
@@ -200,8 +205,7 @@ def grant_lane(net, router, port, number, k, out, now):
     lane = number << net.rules.lane_shift | k
     here, link = net.in_lanes[lane], net.inputs[number]
     link.waiting &= ~lane_bit(k)
-    if not link.waiting:
-        router.waiting &= ~bit(port)
+    router.waiting &= ~bit_if(link.waiting == 0, port)
     here.out = out
     here.out_port = (out >> net.rules.lane_shift) - router.first_out
     if net.rules.vc_delay > 1:
@@ -231,8 +235,7 @@ def decisions(net, now, router):
                 begin_waiting(net, router, port, number, k)
             else:
                 activate(net, router, port, number, k)
-        if not link.deciding:
-            router.deciding &= ~bit(port)
+        router.deciding &= ~bit_if(link.deciding == 0, port)
 
 
 @part_njit()

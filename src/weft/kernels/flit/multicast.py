@@ -19,6 +19,7 @@ from weft.kernels.flit.lanes import (
     ONE,
     begin_packet,
     bit,
+    bit_if,
     first_packet,
     give_back,
     has_place,
@@ -297,8 +298,7 @@ def begin_forks(net, casts, now, router, node):
             fork = casts.forks[lane]
             fork.held = 0
             fork.wanted = _outputs(net, casts, router, row, number, slot)
-        if not link.waiting:
-            router.waiting &= ~bit(port)
+        router.waiting &= ~bit_if(link.waiting == 0, port)
 
 
 @part_njit()

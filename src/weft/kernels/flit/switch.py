@@ -9,6 +9,7 @@ from weft.kernels.flit.lanes import (
     arrivals,
     begin_packet,
     bit,
+    bit_if,
     clear_ready,
     credits,
     decisions,
@@ -377,8 +378,7 @@ def _got_lane(net, now, router, port, lane):
     if here.state == GRANTED:
         link = net.inputs[number]
         link.deciding &= ~lane_bit(k)
-        if not link.deciding:
-            router.deciding &= ~bit(port)
+        router.deciding &= ~bit_if(link.deciding == 0, port)
         activate(net, router, port, number, k)
     return True
 
@@ -406,7 +406,7 @@ def _use(scratch, rules, port, out_port):
     scratch.out_grants[out_port] += 1
     full_in = scratch.in_grants[port] >= rules.input_speedup
     full_out = scratch.out_grants[out_port] >= rules.output_speedup
-    return np.uint64(full_in) << np.uint64(port), np.uint64(full_out) << np.uint64(out_port)
+    return bit_if(full_in, port), bit_if(full_out, out_port)
 
 
 @part_njit()
@@ -546,8 +546,7 @@ def leave(net, now, router):
         output.last_lane = chosen
         if queue.count == 0:
             output.queued &= ~lane_bit(chosen)
-            if not output.queued:
-                router.queued &= ~bit(port)
+            router.queued &= ~bit_if(output.queued == 0, port)
         use_credit(net, number, chosen)
         put_on_link(net, now, number, chosen, flit)
 
@@ -576,7 +575,8 @@ def visit_router(net, now, node):
     arrivals(net, now, node, router)
     if router.deciding:
         decisions(net, now, router)
-    net.scratch.used[:] = 0
+    used = net.scratch.used
+    used[0] = used[1] = used[2] = 0
     order = rules.order
     while order:
         step = order & 3
