@@ -1,8 +1,9 @@
 """The flit level on one core: flit-hops per second, beside its plain reference implementation.
 
 Uniform traffic at 60 % load on k-ary n-trees, four virtual channels of eight flits. With
-``--large``, a torus of 100x100x100 routers with one node each for 1,000 cycles, at 10 % of the
-capacity of 8/100 flits per cycle and node; the output has its time and the memory of the process.
+``WEFT_BENCHMARK_LARGE=1``, a torus of 100x100x100 routers with one node each for 1,000 cycles on all
+processors, at 10 % of the capacity of 8/100 flits per cycle and node; the output has its time and
+the memory of the process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tests.flit_runs import Run
 from tests.reference.flit_twin import PlainFlits
 
 import weft
+from weft.core.pool import cores
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -59,7 +61,7 @@ def plain(spec: str) -> float:
 
 
 def main() -> None:
-    """Print speeds by size, and with ``--large`` the run of a million routers."""
+    """Print speeds by size, and, if asked for, the run of a million routers."""
     for routing in (None, "nca-random"):
         for spec, cycles in TREES.items():
             for size in (1, 8):
@@ -75,6 +77,7 @@ def main() -> None:
         run = Run(
             "torus:100x100x100", Router(lanes=4, buffer=4),
             Load(rate=0.008, warmup=500, measure=500), routing="dor",
+            threads=cores(),
         )  # fmt: skip
         ready = time.perf_counter()
         hops = int(run.until(1000).count.hops)
