@@ -1,9 +1,9 @@
 """The flit level on one core: flit-hops per second, beside its plain reference implementation.
 
 Uniform traffic at 60 % load on k-ary n-trees, four virtual channels of eight flits. With
-``WEFT_BENCHMARK_LARGE=1``, a torus of 100x100x100 routers with one node each for 1,000 cycles on all
-processors, at 10 % of the capacity of 8/100 flits per cycle and node; the output has its time and
-the memory of the process.
+``WEFT_BENCHMARK_LARGE=1``, a torus of 100x100x100 routers with one node each for 1,000 cycles, on
+all processors, at 10 % of the capacity of 8/100 flits per cycle and node; the output has its time
+and the memory of the process.
 """
 
 from __future__ import annotations
