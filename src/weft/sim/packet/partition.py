@@ -261,7 +261,10 @@ def split(
     of_op = cut.rank.astype(np.min_scalar_type(parts))[rank_of_op]
     ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(cut.rank, minlength=parts)
     begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
-    begins, laters = (_by_part(of_op[some], parts) for some in (begin, later))
+    begins, laters = (
+        np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=parts))[:-1])
+        for of in (of_op[begin], of_op[later])
+    )
     nets, programs = [], []
     for part in range(parts):
         count = net.count.copy()
@@ -279,19 +282,12 @@ def split(
     return nets, programs
 
 
-def _by_part(part: NDArray[Any], parts: int) -> list[NDArray[np.int64]]:
-    """Return the places of the entries of each part."""
-    order = np.argsort(part, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(part, minlength=parts))[:-1])
-
-
 def _of_part(
     ranks: Ranks, begin: NDArray[Any], later: NDArray[Any], ops: int, num_ranks: int
 ) -> Ranks:
-    """Return the programs of the ranks of a part at time 0.
+    """Return the programs of a part with so many operations and ranks at time 0.
 
-    `begin`: its operations that begin. `later`: its places in the timeline. `ops`, `num_ranks`: its
-    numbers of operations and of ranks.
+    `begin`: operations that begin. `later`: places in the timeline.
     """
     heap, counts = ranks.heap, ranks.count.copy()
     counts["ready_tail"] = len(begin)

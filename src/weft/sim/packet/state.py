@@ -79,11 +79,7 @@ class PacketRunState:
         keyed: KeyRun | None = None,
     ) -> PacketRunState:
         """Return the state at time 0."""
-        links, message_routes, topology = (
-            network.num_links,
-            connections.message_routes,
-            network.topology,
-        )
+        links, topology = network.num_links, network.topology
         changes = keyed is not None and keyed.rules.scheduled
         reorders = policy.reorders or connections.several_paths or changes
         takes, latency = host_times(workload, options["overhead"])
@@ -120,7 +116,7 @@ class PacketRunState:
             **_events(slots, shift),
             arbitration=arbitration(hardware.vl_arbitration, links),
             adapters=_adapters(connections, ranks.sends, reorders, links, keyed is not None),
-            tables=message_routes.tables,
+            tables=connections.message_routes.tables,
             trace=Trace(
                 traced=traced,
                 front_ps=np.zeros(slots if len(traced) else 0, dtype=np.int64),
@@ -143,11 +139,8 @@ class PacketRunState:
             best=np.zeros(lanes, dtype=records.BEST),
             loads=np.zeros(64 * network.words, dtype=np.int64),
             control=control_state(
-                hardware.congestion_control,
-                hardware.buffer_credits,
-                connections.num_queues * connections.num_pairs,
-                links,
-                lanes,
+                hardware.congestion_control, hardware.buffer_credits,
+                connections.num_queues * connections.num_pairs, links, lanes,
             ),
             mail=mailboxes(cut, team.barrier),
         )  # fmt: skip
