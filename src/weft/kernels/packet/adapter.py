@@ -28,8 +28,40 @@ from weft.kernels.packet.lanes import (
     send_back,
 )
 from weft.kernels.packet.records import HELD, NEVER
+from weft.kernels.prefetch import prefetch
 from weft.kernels.program.events import ARRIVE, END, event, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT, queue_of
+
+#: Number of releases of operations for which memory is requested ahead, and for what it refers to.
+FAR = 6
+NEAR = 3
+
+
+@part_njit()
+def foresee(net, ranks):
+    """Request memory for operations that start soon, in the order of their releases."""
+    ops, program, adapters, rules = ranks.timeline_op, ranks.program, net.adapters, net.rules
+    at = ranks.count.timeline
+    if at + FAR >= len(ops):
+        return
+    op = np.int64(ops[at + FAR])
+    prefetch(adapters.messages, op)
+    prefetch(adapters.sends, op)
+    prefetch(program.kind, op)
+    prefetch(program.size_bytes, op)
+    prefetch(program.duration, op)
+    prefetch(program.route, op)
+    prefetch(program.successor_offset, op)
+    prefetch(ranks.posted, op)
+    prefetch(ranks.left, op)
+    prefetch(ranks.ended, op)
+    message = adapters.messages[ops[at + NEAR]]
+    prefetch(adapters.routes, np.int64(message.route))
+    prefetch(adapters.pairs, np.int64(message.pair))
+    prefetch(adapters.connections, np.int64(message.connection))
+    route = adapters.routes[adapters.messages[ops[at + NEAR - 1]].route]
+    prefetch(net.topology.links, np.int64(route.link))
+    prefetch(net.lanes, route.link * rules.lanes + route.lane)
 
 
 @part_njit()

@@ -8,7 +8,7 @@ as times and compared when needed. `docs/packet-level.md` has the rules.
 import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.adapter import can_send, choose_pair, deliver, inject, join
+from weft.kernels.packet.adapter import can_send, choose_pair, deliver, foresee, inject, join
 from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
@@ -148,7 +148,7 @@ def _advance(net, ranks, most_events):
                 if calendar.state.free < ROOM or net.credits.state.free < ROOM:
                     return NO_ROOM
                 slot = pop(calendar)
-                look_ahead(net)
+                look_ahead(net, ranks)
                 if calendar.events[slot].link < 0:
                     link = ~np.int64(calendar.events[slot].link)
                     give_slot(calendar, slot)
@@ -171,6 +171,7 @@ def _advance(net, ranks, most_events):
             # (b) events of programs
             if next_start(ranks, NEVER) <= now:
                 program_events(ranks, now, now)
+                foresee(net, ranks)
             # (c) operations that have become ready
             start_ready(ranks, now, now)
             if net.rules.is_watched and ranks.count.joining:

@@ -89,46 +89,68 @@ def _schedule(net, link, time, now):
 
 
 @part_njit()
-def _links_of(net, item):
-    """Return the lanes by which the packet of an event arrives and leaves; both may be a guess."""
-    slot, first, lanes = (
-        item & np.int64(0xFFFFFFFF),
-        (item >> 32) * net.rules.lanes,
-        net.rules.lanes,
-    )
-    if net.calendar.events[slot].link < 0:
-        return first, first
-    packet = net.calendar.packets[slot]
-    out = max(np.int64(packet.out_link), 0) * lanes + packet.out_lane
-    return first + max(np.int64(packet.lane), 0), out
-
-
-@part_njit()
-def look_ahead(net):
+def look_ahead(net, ranks):
     """Request memory for the two events after the present one, before they need it."""
-    calendar, rules, lanes = net.calendar, net.rules, net.lanes
-    active, times = calendar.state.active, calendar.active_time
+    calendar, rules, lanes, links = net.calendar, net.rules, net.lanes, net.topology.links
+    adapters, returns = net.adapters, net.credits.returns
+    active, times, items = calendar.state.active, calendar.active_time, calendar.active_item
     if active > 1:
         # The second event of a heap is one of its root's two children.
         later = np.int64(1 if active == 2 or times[1] < times[2] else 2)
-        into, out = _links_of(net, calendar.active_item[later])
-        prefetch(lanes, into)
-        prefetch(lanes, out)
-        prefetch(net.topology.links, into // rules.lanes)
-        prefetch(net.topology.links, out // rules.lanes)
-        prefetch(net.queues, into)
-        prefetch(net.port_free, into // rules.lanes * rules.speedup)
-        prefetch(net.asked, out * rules.words)
-    if active > 0:
-        into, out = _links_of(net, calendar.active_item[0])
-        prefetch(net.credits.returns, np.int64(lanes[into].first_return))
-        prefetch(net.credits.returns, np.int64(lanes[into].last_return))
-        prefetch(net.credits.returns, np.int64(lanes[out].first_return))
-        if rules.route_kind == CANDIDATES:
-            packet = calendar.packets[calendar.active_item[0] & np.int64(0xFFFFFFFF)]
-            goal = np.int64(net.tables.endpoints[packet.address].row)
-            row = np.int64(net.topology.links[into // rules.lanes].head_row)
-            prefetch(net.tables.set_id, goal * net.tables.set_id.shape[1] + row)
+        into = out = items[later] >> 32
+        slot = items[later] & np.int64(0xFFFFFFFF)
+        lane = out_lane = out * rules.lanes
+        if calendar.events[slot].link >= 0:
+            packet = calendar.packets[slot]
+            out = np.int64(packet.out_link)
+            lane += packet.lane
+            out_lane = out * rules.lanes + packet.out_lane
+            prefetch(adapters.messages, np.int64(packet.op))
+        prefetch(lanes, lane)
+        prefetch(lanes, out_lane)
+        prefetch(links, into)
+        prefetch(links, out)
+        prefetch(net.queues, lane)
+        prefetch(net.port_free, into * rules.speedup)
+        prefetch(net.asked, out_lane * rules.words)
+    if active == 0:
+        return
+    link = items[0] >> 32
+    slot = items[0] & np.int64(0xFFFFFFFF)
+    if calendar.events[slot].link < 0:
+        # The link serves a queue pair, or the queue of an input port.
+        lane = np.int64(0)
+        if links[link].asking:
+            lane = lowest_bit(np.uint64(links[link].asking))
+        at = link * rules.lanes + lane
+        prefetch(returns, np.int64(lanes[at].first_return))
+        if links[link].tail_row < 0:
+            prefetch(adapters.pairs, np.int64(lanes[at].first_pair))
+        elif net.asked[at * rules.words]:
+            port = lowest_bit(net.asked[at * rules.words])
+            first = np.int64(net.topology.rows[links[link].tail_row].first_port)
+            into = np.int64(net.topology.ports[first + port].in_link)
+            prefetch(net.queues, into * rules.lanes + lane)
+            prefetch(lanes, into * rules.lanes + lane)
+            prefetch(links, into)
+        return
+    packet = calendar.packets[slot]
+    op = np.int64(packet.op)
+    out = max(np.int64(packet.out_link), 0)
+    into = lanes[link * rules.lanes + max(np.int64(packet.lane), 0)]
+    prefetch(returns, np.int64(into.first_return))
+    prefetch(returns, np.int64(into.last_return))
+    prefetch(returns, np.int64(lanes[out * rules.lanes + packet.out_lane].first_return))
+    if rules.route_kind == CANDIDATES:
+        goal = np.int64(net.tables.endpoints[packet.address].row)
+        prefetch(net.tables.set_id, goal * net.tables.set_id.shape[1] + links[link].head_row)
+    if links[out].head_row < 0:
+        prefetch(ranks.arrived, op)
+        prefetch(adapters.sends, op)
+        if rules.reorders:
+            connection = np.int64(adapters.messages[op].connection)
+            prefetch(adapters.connections, connection)
+            prefetch(adapters.reordered, connection)
 
 
 @part_njit()
