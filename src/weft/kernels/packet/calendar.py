@@ -141,15 +141,8 @@ def mark(net, link):
     if marked.is_due:
         return
     marked.is_due = 1
-    index = count.due
+    sift_up(due, due, count.due, link, link)  # a number is its own key
     count.due += 1
-    while index:
-        parent = (index - 1) >> 1
-        if due[parent] <= link:
-            break
-        due[index] = due[parent]
-        index = parent
-    due[index] = link
 
 
 @part_njit()
@@ -159,18 +152,6 @@ def lowest_due(net):
     link = np.int64(due[0])
     net.topology.links[link].is_due = 0
     count.due -= 1
-    size = count.due
-    last = due[size]
-    index = 0
-    while True:
-        child = 2 * index + 1
-        if child >= size:
-            break
-        if child + 1 < size and due[child + 1] < due[child]:
-            child += 1
-        if due[child] >= last:
-            break
-        due[index] = due[child]
-        index = child
-    due[index] = last
+    last = np.int64(due[count.due])
+    sift_down(due, due, count.due, last, last)
     return link

@@ -104,32 +104,22 @@ def send_back(net, link, lane_number, count, time, now):
     back = returns[index]
     back.time_ps = time
     back.credits = count
-    first = np.int64(lane.first_return)
-    last = np.int64(lane.last_return)
-    if first < 0 or returns[last].time_ps <= time:
-        back.next = -1
-        if first < 0:
-            lane.first_return = index
-        else:
-            returns[last].next = index
-        lane.last_return = index
-        if lane.is_short:
-            lane.is_short = 0
-            wake(net, link, time)
-        return
-    # With a speedup, packets leave an input port in parallel. A later grant may end earlier.
-    if returns[first].time_ps > time:
+    first, last = np.int64(lane.first_return), np.int64(lane.last_return)
+    if first < 0 or returns[first].time_ps > time:
         back.next = first
         lane.first_return = index
     else:
-        before = first
-        while returns[returns[before].next].time_ps <= time:
+        # With a speedup, packets leave an input port in parallel. A later grant may end earlier.
+        before = last if returns[last].time_ps <= time else first
+        while returns[before].next >= 0 and returns[returns[before].next].time_ps <= time:
             before = np.int64(returns[before].next)
         back.next = returns[before].next
         returns[before].next = index
-    # A packet that waits for a later return may now leave earlier.
-    lane.is_short = 0
-    wake(net, link, time)
+    if back.next < 0:
+        lane.last_return = index
+    if lane.is_short or back.next >= 0:  # a packet that waits for a later return may leave earlier
+        lane.is_short = 0
+        wake(net, link, time)
 
 
 @lean_njit(forceinline=True)

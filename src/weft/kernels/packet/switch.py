@@ -96,10 +96,9 @@ def look_ahead(net, ranks):
     active, times, items = calendar.state.active, calendar.active_time, calendar.active_item
     if active > 1:
         # The second event of a heap is one of its root's two children.
-        later = np.int64(1 if active == 2 or times[1] < times[2] else 2)
-        into = out = items[later] >> 32
-        slot = items[later] & np.int64(0xFFFFFFFF)
-        lane = out_lane = out * rules.lanes
+        later = items[1 if active == 2 or times[1] < times[2] else 2]
+        link, slot = later >> 32, later & np.int64(0xFFFFFFFF)
+        out, lane, out_lane = link, link * rules.lanes, link * rules.lanes
         if calendar.events[slot].link >= 0:
             packet = calendar.packets[slot]
             out = np.int64(packet.out_link)
@@ -108,49 +107,46 @@ def look_ahead(net, ranks):
             prefetch(adapters.messages, np.int64(packet.op))
         prefetch(lanes, lane)
         prefetch(lanes, out_lane)
-        prefetch(links, into)
+        prefetch(links, link)
         prefetch(links, out)
         prefetch(net.queues, lane)
-        prefetch(net.port_free, into * rules.speedup)
+        prefetch(net.port_free, link * rules.speedup)
         prefetch(net.asked, out_lane * rules.words)
     if active == 0:
         return
-    link = items[0] >> 32
-    slot = items[0] & np.int64(0xFFFFFFFF)
+    link, slot = items[0] >> 32, items[0] & np.int64(0xFFFFFFFF)
+    packet, base = calendar.packets[slot], link * rules.lanes
     if calendar.events[slot].link < 0:
-        # The link serves a queue pair, or the queue of an input port.
-        lane = np.int64(0)
+        # What the link will probably grant, of a queue pair or an input port.
         if links[link].asking:
             lane = lowest_bit(np.uint64(links[link].asking))
-        at = link * rules.lanes + lane
-        prefetch(returns, np.int64(lanes[at].first_return))
-        if links[link].tail_row < 0:
-            prefetch(adapters.pairs, np.int64(lanes[at].first_pair))
-        elif net.asked[at * rules.words]:
-            port = lowest_bit(net.asked[at * rules.words])
-            first = np.int64(net.topology.rows[links[link].tail_row].first_port)
-            into = np.int64(net.topology.ports[first + port].in_link)
-            prefetch(net.queues, into * rules.lanes + lane)
-            prefetch(lanes, into * rules.lanes + lane)
-            prefetch(links, into)
-        return
-    packet = calendar.packets[slot]
-    op = np.int64(packet.op)
-    out = max(np.int64(packet.out_link), 0)
-    into = lanes[link * rules.lanes + max(np.int64(packet.lane), 0)]
-    prefetch(returns, np.int64(into.first_return))
-    prefetch(returns, np.int64(into.last_return))
-    prefetch(returns, np.int64(lanes[out * rules.lanes + packet.out_lane].first_return))
-    if rules.route_kind == CANDIDATES:
-        goal = np.int64(net.tables.endpoints[packet.address].row)
-        prefetch(net.tables.set_id, goal * net.tables.set_id.shape[1] + links[link].head_row)
-    if links[out].head_row < 0:
-        prefetch(ranks.arrived, op)
-        prefetch(adapters.sends, op)
-        if rules.reorders:
-            connection = np.int64(adapters.messages[op].connection)
-            prefetch(adapters.connections, connection)
-            prefetch(adapters.reordered, connection)
+            asked = net.asked[(base + lane) * rules.words]
+            if links[link].tail_row < 0:
+                prefetch(adapters.pairs, np.int64(lanes[base + lane].first_pair))
+            elif asked:
+                first = np.int64(net.topology.rows[links[link].tail_row].first_port)
+                port = net.topology.ports[first + lowest_bit(asked)]
+                prefetch(net.queues, port.in_link * rules.lanes + lane)
+                prefetch(lanes, port.in_link * rules.lanes + lane)
+                prefetch(links, np.int64(port.in_link))
+    elif packet.lane >= 0:
+        out = max(np.int64(packet.out_link), 0)
+        if rules.route_kind == CANDIDATES:
+            goal, row = net.tables.endpoints[packet.address], links[link].head_row
+            prefetch(net.tables.set_id, goal.row * net.tables.set_id.shape[1] + row)
+            if goal.row == row:
+                out = np.int64(goal.last_link)
+        into, onto = lanes[base + packet.lane], lanes[out * rules.lanes + packet.out_lane]
+        prefetch(returns, np.int64(into.first_return))
+        prefetch(returns, np.int64(into.last_return))
+        prefetch(returns, np.int64(onto.first_return))
+        if links[out].head_row < 0:
+            prefetch(ranks.arrived, np.int64(packet.op))
+            prefetch(adapters.sends, np.int64(packet.op))
+            if rules.reorders:
+                connection = np.int64(adapters.messages[packet.op].connection)
+                prefetch(adapters.connections, connection)
+                prefetch(adapters.reordered, connection)
 
 
 @part_njit()
