@@ -18,8 +18,9 @@ def sift_up(key_time, key_item, index, time, item):
 
 
 @part_njit()
-def sift_down(key_time, key_item, size, time, item):
-    """Insert an entry at the empty top of a heap of `size` entries, including the new entry."""
+def sift_down(key_time, key_item, size):
+    """Move the entry behind a heap of `size` entries to their empty top."""
+    time, item = key_time[size], key_item[size]
     index = 0
     while True:
         child = 2 * index + 1

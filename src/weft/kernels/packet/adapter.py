@@ -32,36 +32,35 @@ from weft.kernels.prefetch import prefetch
 from weft.kernels.program.events import ARRIVE, END, event, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT, queue_of
 
-#: Number of releases of operations for which memory is requested ahead, and for what it refers to.
-FAR = 6
-NEAR = 3
+#: Number of releases of operations for which memory is requested ahead, twice.
+AHEAD = 3
 
 
 @part_njit()
 def foresee(net, ranks):
     """Request memory for operations that start soon, in the order of their releases."""
-    ops, program, adapters, rules = ranks.timeline_op, ranks.program, net.adapters, net.rules
+    ops, program, adapters = ranks.timeline_op, ranks.program, net.adapters
     at = ranks.count.timeline
-    if at + FAR >= len(ops):
+    if at + 2 * AHEAD >= len(ops):
         return
-    op = np.int64(ops[at + FAR])
+    op = np.int64(ops[at + 2 * AHEAD])
     prefetch(adapters.messages, op)
-    prefetch(adapters.sends, op)
-    prefetch(program.kind, op)
+    prefetch(adapters.route, op)
+    prefetch(adapters.pair, op)
+    prefetch(adapters.connection, op)
     prefetch(program.size_bytes, op)
     prefetch(program.duration, op)
-    prefetch(program.route, op)
     prefetch(program.successor_offset, op)
     prefetch(ranks.posted, op)
     prefetch(ranks.left, op)
     prefetch(ranks.ended, op)
-    message = adapters.messages[ops[at + NEAR]]
-    prefetch(adapters.routes, np.int64(message.route))
-    prefetch(adapters.pairs, np.int64(message.pair))
-    prefetch(adapters.connections, np.int64(message.connection))
-    route = adapters.routes[adapters.messages[ops[at + NEAR - 1]].route]
-    prefetch(net.topology.links, np.int64(route.link))
-    prefetch(net.lanes, route.link * rules.lanes + route.lane)
+    op = np.int64(ops[at + AHEAD])
+    prefetch(adapters.routes, np.int64(adapters.route[op]))
+    prefetch(adapters.pairs, np.int64(adapters.pair[op]))
+    prefetch(adapters.connections, np.int64(adapters.connection[op]))
+    first = adapters.routes[adapters.route[ops[at + 1]]]
+    prefetch(net.topology.links, np.int64(first.link))
+    prefetch(net.lanes, first.link * net.rules.lanes + first.lane)
 
 
 @part_njit()
@@ -82,12 +81,11 @@ def join(net, ranks, op, now):
     message.next_sent = -1
     number = np.int64(message.pair)
     pair = adapters.pairs[number]
+    before, pair.last = np.int64(pair.last), op
     if pair.first >= 0:
-        messages[pair.last].next_sent = op
-        pair.last = op
+        messages[before].next_sent = op
         return
     pair.first = op
-    pair.last = op
     if rules.has_control and is_delayed(net, number, now):
         return
     route = adapters.routes[message.route]

@@ -104,8 +104,7 @@ def _next_bucket(calendar):
     while state.far and far_time[0] >> state.shift == bucket:
         _activate(calendar, far_time[0], far_item[0])
         state.far -= 1
-        size = state.far
-        sift_down(far_time, far_item, size, far_time[size], far_item[size])
+        sift_down(far_time, far_item, state.far)
 
 
 @part_njit()
@@ -125,12 +124,10 @@ def next_time(calendar):
 @part_njit()
 def pop(calendar):
     """Take the next event and return its slot; call `next_time` first."""
-    state, active_time, active_item = calendar.state, calendar.active_time, calendar.active_item
-    slot = active_item[0] & np.int64(0xFFFFFFFF)
+    state, slot = calendar.state, calendar.active_item[0] & np.int64(0xFFFFFFFF)
     state.active -= 1
     state.waiting -= 1
-    size = state.active
-    sift_down(active_time, active_item, size, active_time[size], active_item[size])
+    sift_down(calendar.active_time, calendar.active_item, state.active)
     return slot
 
 
@@ -138,11 +135,10 @@ def pop(calendar):
 def mark(net, link):
     """Put a link on the heap of links that may have a packet to grant, ordered by number."""
     due, count, marked = net.due, net.count, net.topology.links[link]
-    if marked.is_due:
-        return
-    marked.is_due = 1
-    sift_up(due, due, count.due, link, link)  # a number is its own key
-    count.due += 1
+    if not marked.is_due:
+        marked.is_due = 1
+        sift_up(due, due, count.due, link, link)  # a number is its own key
+        count.due += 1
 
 
 @part_njit()
@@ -152,6 +148,5 @@ def lowest_due(net):
     link = np.int64(due[0])
     net.topology.links[link].is_due = 0
     count.due -= 1
-    last = np.int64(due[count.due])
-    sift_down(due, due, count.due, last, last)
+    sift_down(due, due, count.due)
     return link

@@ -72,7 +72,6 @@ def _grant(net, ranks, number, now):
         return
     picked = count.picked
     lane = picked >> 1
-    could = now
     if pair == NOTICE:
         slot = send_notice(net, number, lane)
         could = net.calendar.packets[slot].time_ps

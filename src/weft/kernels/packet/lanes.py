@@ -186,11 +186,7 @@ def choose_lane(arbitration, rules, link, candidates):
 
 @part_njit()
 def lane_served(arbitration, rules, link, picked, wire_bytes):
-    """Update lane arbitration after a packet.
-
-    `arbitration`, `rules`, `link`: as in `choose_lane`. `picked`, int64: its result. `wire_bytes`,
-    int64: size of the packet.
-    """
+    """Update lane arbitration after a packet; `picked`: the result of `choose_lane`."""
     if rules.lanes == 1:
         return
     serving = arbitration.arbiters[link]

@@ -56,26 +56,19 @@ def _withdraw_request(net, out, lane, port):
 
 
 @part_njit()
-def port_free(net, incoming):
-    """Return when the input port of link `incoming` can send another packet, ps."""
-    free = net.port_free
-    speedup = net.rules.speedup
-    soonest = free[incoming * speedup]
-    for index in range(1, speedup):
-        soonest = min(soonest, free[incoming * speedup + index])
-    return soonest
-
-
-@part_njit()
-def _occupy(net, incoming, until):
-    """Occupy one of the `speedup` parts of the input port of link `incoming` until a time."""
-    free = net.port_free
-    speedup = net.rules.speedup
-    first = incoming * speedup
-    for index in range(incoming * speedup, (incoming + 1) * speedup):
+def _first_free(net, incoming):
+    """Return the index of the part of the input port of link `incoming` that is free first."""
+    free, first = net.port_free, incoming * net.rules.speedup
+    for index in range(first + 1, first + net.rules.speedup):
         if free[index] < free[first]:
             first = index
-    free[first] = until
+    return first
+
+
+@tiny_njit()
+def port_free(net, incoming):
+    """Return when the input port of link `incoming` can send another packet, ps."""
+    return net.port_free[_first_free(net, incoming)]
 
 
 @part_njit()
@@ -112,8 +105,6 @@ def look_ahead(net, ranks):
         prefetch(net.queues, lane)
         prefetch(net.port_free, link * rules.speedup)
         prefetch(net.asked, out_lane * rules.words)
-    if active == 0:
-        return
     link, slot = items[0] >> 32, items[0] & np.int64(0xFFFFFFFF)
     packet, base = calendar.packets[slot], link * rules.lanes
     if calendar.events[slot].link < 0:
@@ -142,7 +133,6 @@ def look_ahead(net, ranks):
         prefetch(returns, np.int64(onto.first_return))
         if links[out].head_row < 0:
             prefetch(ranks.arrived, np.int64(packet.op))
-            prefetch(adapters.sends, np.int64(packet.op))
             if rules.reorders:
                 connection = np.int64(adapters.messages[packet.op].connection)
                 prefetch(adapters.connections, connection)
@@ -163,12 +153,11 @@ def enqueue(net, slot, now):
     if len(net.trace.front_ps):
         net.trace.front_ps[slot] = now
     queue = net.queues[queue_of(net, incoming, lane, out)]
+    before, queue.last = np.int64(queue.last), slot
     if queue.first >= 0:
-        net.calendar.packets[queue.last].next = slot
-        queue.last = slot
+        net.calendar.packets[before].next = slot
         return
     queue.first = slot
-    queue.last = slot
     _request(net, packet)
     _schedule(net, out, packet.time_ps, now)
 
@@ -249,7 +238,7 @@ def take(net, slot, until, now):
     onto = net.lanes[out * net.rules.lanes + packet.out_lane]
     onto.routed_credits -= needed
     onto.last_grant = port * net.rules.lanes + lane
-    _occupy(net, incoming, until)
+    net.port_free[_first_free(net, incoming)] = until
     after = np.int64(packet.next)
     queue = net.queues[queue_of(net, incoming, lane, out)]
     queue.first = after

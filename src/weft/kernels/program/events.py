@@ -51,8 +51,7 @@ def pop_event(heap):
     """Pop the first event of a heap that is not empty."""
     item = heap.item[0]
     heap.size.events -= 1
-    last = heap.size.events
-    sift_down(heap.time, heap.item, last, heap.time[last], heap.item[last])
+    sift_down(heap.time, heap.item, heap.size.events)
     return item
 
 
