@@ -58,9 +58,11 @@ def foresee(net, ranks):
     prefetch(adapters.routes, np.int64(adapters.route[op]))
     prefetch(adapters.pairs, np.int64(adapters.pair[op]))
     prefetch(adapters.connections, np.int64(adapters.connection[op]))
-    first = adapters.routes[adapters.route[ops[at + 1]]]
-    prefetch(net.topology.links, np.int64(first.link))
-    prefetch(net.lanes, first.link * net.rules.lanes + first.lane)
+    route = np.int64(adapters.route[ops[at + 1]])
+    if route >= 0:  # not within a host
+        first = adapters.routes[route]
+        prefetch(net.topology.links, np.int64(first.link))
+        prefetch(net.lanes, first.link * net.rules.lanes + first.lane)
 
 
 @part_njit()
