@@ -158,7 +158,8 @@ def compare(seed: int, largest_bytes: int) -> None:
         for error in (None, 0.01)
     )
     assert_same(full, skipped)
-    assert share(skipped) > 0 or kind == "collective"
+    long = work.size_bytes.max() > 200 * hardware.mtu_bytes  # others may end before they settle
+    assert share(skipped) > 0 or kind == "collective" or not long
 
 
 @pytest.mark.parametrize(

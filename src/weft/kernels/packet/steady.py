@@ -37,7 +37,7 @@ from weft.kernels.program.events import pop_event
 from weft.kernels.program.state import Heap
 from weft.kernels.records import record_type
 
-#: A part is compared at the end of every so many packets of a message.
+#: A part is compared at the end of a packet of a message, once in the time of so many packets.
 EVERY = 2
 #: Longest period that is found, in such comparisons.
 RECENT = 32
@@ -61,7 +61,6 @@ PART = record_type(
     kept_at="i4",  # number of the check at which the state was kept
     is_frozen="u1",
     is_read="u1",  # 1 while its events are read
-    ends="u1",  # ends of packets by which it is checked
 )
 
 #: State and counters.
@@ -445,10 +444,9 @@ def _check(net, steady, part, now):
         is_end &= paced_by == checked.paced_by
         checked.paced_by = paced_by
     pace = messages[checked.paced_by]
-    later = now + _packet_time(net, np.int64(checked.paced_by))
+    later = now + (EVERY if is_end else 1) * _packet_time(net, np.int64(checked.paced_by))
     _schedule(steady, part, pace.ready_ps - 1 if pace.ready_ps > now + 1 else later)
-    checked.ends += is_end
-    if not is_end or checked.ends % EVERY:
+    if not is_end:
         return
     checked.present = _visit(net, steady, part, now, 0, 1)
     if checked.checks > checked.kept_at + RECENT:
