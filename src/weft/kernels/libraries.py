@@ -14,6 +14,7 @@ from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from weft.kernels.inference import EnteredFlags, KernelFlags
@@ -91,13 +92,17 @@ class _Pipeline(Compiler):  # type: ignore[misc]
         super().__init__(*others, KernelFlags(flags), local_types)
 
     def define_pipelines(self) -> Any:
-        """Return Numba's pipelines."""
+        """Return Numba's pipelines, without the search for operations on whole arrays if it can."""
         if self.state.library is None:
             codegen = self.state.targetctx.codegen()
             library = self.library_class(codegen, self.state.func_id.func_qualname)
             library.enable_object_caching()
             self.state.library = library
-        return super().define_pipelines()
+        pipelines = super().define_pipelines()
+        if not self.state.flags.nrt:  # no array can be created
+            for each in pipelines:
+                each.passes = [step for step in each.passes if step[0] is not NopythonRewrites]
+        return pipelines
 
 
 class PartCompiler(_Pipeline):

@@ -259,17 +259,22 @@ def _attribute(context, builder, kind, address, name):
         place = builder.gep(builder.bitcast(address, word.as_pointer()), [ir.Constant(word, first)])
         return builder.bitcast(place, context.get_value_type(part))
     if isinstance(part, types.Array):
-        array = context.make_array(part)(context, builder)
-        array.data = load(4, array.data.type)
-        array.nitems, array.itemsize = load(2, word), load(3, word)
-        ranges = range(part.ndim)
-        array.shape = cgutils.pack_array(builder, [load(5 + axis, word) for axis in ranges])
-        array.strides = cgutils.pack_array(
-            builder, [load(5 + part.ndim + axis, word) for axis in ranges]
-        )
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        return impl_ret_borrowed(context, builder, part, array._getvalue())
+        # As values: what stands in memory of its own, LLVM has to bring back to registers.
+        null, size = ir.IntType(8).as_pointer()(None), word(context.get_abi_sizeof(
+            context.get_data_type(part.dtype)
+        ))
+        shape = [load(BEFORE_SHAPE + axis, word) for axis in range(part.ndim)]
+        if part.ndim == 1 and part.layout == "C":
+            items, strides = shape[0], [size]
+        else:
+            items = load(2, word)
+            strides = [load(BEFORE_SHAPE + part.ndim + axis, word) for axis in range(part.ndim)]
+        array = ir.Constant(context.get_value_type(part), ir.Undefined)
+        data = load(4, array.type.elements[4])
+        axes = (cgutils.pack_array(builder, each) for each in (shape, strides))
+        for place, field in enumerate((null, null, items, size, data, *axes)):
+            array = builder.insert_value(array, field, place)
+        return impl_ret_borrowed(context, builder, part, array)
     if isinstance(part, types.Boolean):
         return builder.trunc(load(0, word), ir.IntType(1))
     return load(0, context.get_value_type(part))

@@ -12,11 +12,11 @@ def prefetch(typing_context, array, index):
 
     def generate(context, builder, signature, arguments):
         kind = signature.args[0]
-        entries = context.make_array(kind)(context, builder, arguments[0])
+        entries = builder.extract_value(arguments[0], 4)  # the address
         byte = ir.IntType(8).as_pointer()
         size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
         offset = builder.mul(arguments[1], ir.Constant(ir.IntType(64), size))
-        address = builder.gep(builder.bitcast(entries.data, byte), [offset])
+        address = builder.gep(builder.bitcast(entries, byte), [offset])
         number = ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module,
