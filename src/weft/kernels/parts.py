@@ -260,14 +260,13 @@ def _attribute(context, builder, kind, address, name):
         return builder.bitcast(place, context.get_value_type(part))
     if isinstance(part, types.Array):
         # As values: what stands in memory of its own, LLVM has to bring back to registers.
-        null, size = ir.IntType(8).as_pointer()(None), word(context.get_abi_sizeof(
-            context.get_data_type(part.dtype)
-        ))
+        null = ir.IntType(8).as_pointer()(None)
         shape = [load(BEFORE_SHAPE + axis, word) for axis in range(part.ndim)]
         if part.ndim == 1 and part.layout == "C":
-            items, strides = shape[0], [size]
+            strides = [word(context.get_abi_sizeof(context.get_data_type(part.dtype)))]
+            items, size = shape[0], strides[0]
         else:
-            items = load(2, word)
+            items, size = load(2, word), load(3, word)
             strides = [load(BEFORE_SHAPE + part.ndim + axis, word) for axis in range(part.ndim)]
         array = ir.Constant(context.get_value_type(part), ir.Undefined)
         data = load(4, array.type.elements[4])

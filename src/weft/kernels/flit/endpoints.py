@@ -30,7 +30,7 @@ from weft.kernels.flit.records import FLIT, HEAD, LAST, PACKET_SHIFT, RECEIVED, 
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
 from weft.kernels.parts import call_for_none
-from weft.kernels.program.events import ARRIVE, END, event, push_event
+from weft.kernels.program.events import ARRIVE, END, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT
 
 
@@ -135,7 +135,7 @@ def _packet_left(net, ranks, now, op):
         ranks.ended[op] = end
         ranks.count.ended += 1
     else:
-        push_event(ranks.heap, end, event(END, op))
+        push_event(ranks.heap, end, END | op)
 
 
 @part_njit()
@@ -385,7 +385,7 @@ def _has_arrived(net, ranks, now, number, slot):
         net.messages[op].missing -= 1
         if net.messages[op].missing == 0:
             time = now * rules.cycle_ps + ranks.rules.adapter_latency
-            push_event(ranks.heap, time, event(ARRIVE, op))
+            push_event(ranks.heap, time, ARRIVE | op)
     if rules.warmup <= origin.born < rules.end:
         count.measured += 1
         count.latency += now - origin.born

@@ -31,7 +31,7 @@ from weft.kernels.flit.lanes import (
 )
 from weft.kernels.flit.records import FORKED, HEAD, IDLE, TAIL
 from weft.kernels.lean import part_njit
-from weft.kernels.program.events import ARRIVE, event, push_event
+from weft.kernels.program.events import ARRIVE, push_event
 from weft.kernels.program.operations import next_start
 from weft.kernels.records import record_type
 
@@ -174,7 +174,7 @@ def _arrive(net, casts, ranks, now, number, group):
         net.messages[op].missing -= 1
         if net.messages[op].missing == 0:
             time = now * net.rules.cycle_ps + ranks.rules.adapter_latency
-            push_event(ranks.heap, time, event(ARRIVE, op))
+            push_event(ranks.heap, time, ARRIVE | op)
 
 
 @part_njit()

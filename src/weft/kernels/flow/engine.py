@@ -11,7 +11,7 @@ import numpy as np
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.program.events import ARRIVE, BEGIN, START, event, push_event, same_until
+from weft.kernels.program.events import ARRIVE, BEGIN, START, push_event, same_until
 from weft.kernels.program.operations import (
     DATA,
     NOTHING,
@@ -61,7 +61,7 @@ def _has_left(ranks, level, op, now):
     time = max(now + latency, np.nextafter(latest[queue], np.inf))
     latest[queue] = time
     if time > now:
-        push_event(ranks.heap, time, event(ARRIVE, op))
+        push_event(ranks.heap, time, ARRIVE | op)
     else:
         handle_arrival(ranks, op, now, same_until(now))
 
@@ -124,7 +124,7 @@ def _serve(ranks, level, maxmin, penalty, op, now):
                 free[adapter] = begin + wire / paths.source_rate_bytes_per_ns[route[op]]
                 if begin > same_until(now):
                     left[op] = begin
-                    push_event(ranks.heap, begin, event(BEGIN, op))
+                    push_event(ranks.heap, begin, BEGIN | op)
                     return
             if wire > 0:
                 _start_flow(route[op], level, maxmin, penalty, op, wire, now)
@@ -262,7 +262,7 @@ def _end_flows(ranks, level, maxmin, penalty, now, until):
 def post(ranks, begin, end):
     """Schedule the starts of operations that are added to a run, each at its release."""
     for op in range(begin, end):
-        push_event(ranks.heap, ranks.program.release[op], event(START, op))
+        push_event(ranks.heap, ranks.program.release[op], START | op)
 
 
 @lean_njit()

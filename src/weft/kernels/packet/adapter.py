@@ -29,7 +29,7 @@ from weft.kernels.packet.lanes import (
 )
 from weft.kernels.packet.records import HELD, NEVER
 from weft.kernels.prefetch import prefetch
-from weft.kernels.program.events import ARRIVE, END, event, push_event
+from weft.kernels.program.events import ARRIVE, END, push_event
 from weft.kernels.program.operations import DATA, NOTHING, PUT, queue_of
 
 #: Number of releases of operations for which memory is requested ahead, twice.
@@ -242,7 +242,7 @@ def _has_left(net, ranks, op, until):
         ranks.ended[op] = until
         ranks.count.ended += 1
     else:
-        push_event(ranks.heap, until, event(END, op))
+        push_event(ranks.heap, until, END | op)
 
 
 @part_njit()
@@ -337,4 +337,4 @@ def _arrives_in_order(net, ranks, op, time):
         ranks.arrived[op] = time
         ranks.count.arrived += 1
     else:
-        push_event(ranks.heap, time, event(ARRIVE, op))
+        push_event(ranks.heap, time, ARRIVE | op)

@@ -145,7 +145,7 @@ def mark(net, link):
 def lowest_due(net):
     """Take the lowest link number from the heap of links that may have a packet to grant."""
     due, count = net.due, net.count
-    link = np.int64(due[0])
+    link = due[0]
     net.topology.links[link].is_due = 0
     count.due -= 1
     sift_down(due, due, count.due)

@@ -168,7 +168,7 @@ def _advance(net, ranks, most_events):
                     return NO_PATH
                 enqueue(net, slot, now)
             # (b) events of programs
-            if next_start(ranks, NEVER) <= now:
+            if next_start(ranks, np.int64(NEVER)) <= now:
                 program_events(ranks, now, now)
                 foresee(net, ranks)
             # (c) operations that have become ready

@@ -151,7 +151,7 @@ class Net(NamedTuple):
     #: int64 [links * speedup]: time, ps, from which each of the `speedup` parts of a link's input
     #: port is free.
     port_free: Any
-    #: int32: heap of the numbers of the links that may have a packet to grant.
+    #: int64: heap of the numbers of the links that may have a packet to grant.
     due: Any
     #: Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
     best: Any

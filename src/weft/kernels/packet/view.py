@@ -21,10 +21,10 @@ def look(net, tails, heads, held, wants, wants_lane, why):
     Each part of the fabric writes what it knows: how full the buffers are into which it sends, and
     what waits in its own.
 
-    `net`: a `weft.kernels.packet.net.Net`. `tails`, `heads`, int32 [links]: parts that send on each
-    link, and that its packets reach. `held`, `wants`, `wants_lane`, `why`, int32, int32, int8
-    and uint8 [links, lanes], written: credits taken by packets in the buffer; and output link,
-    output lane and reason to wait of the packet that has waited longest. See
+    `net`: StateParts of a `weft.kernels.packet.net.Net`. `tails`, `heads`, int32 [links]: parts
+    that send on each link, and that its packets reach. `held`, `wants`, `wants_lane`, `why`, int32,
+    int32, int8 and uint8 [links, lanes], written: credits taken by packets in the buffer; and
+    output link, output lane and reason to wait of the packet that has waited longest. See
     `weft.sim.packet.Snapshots`.
     """
     packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps

@@ -1,22 +1,18 @@
 """Heap of the events of programs of ranks, and heaps of operations that wait for a processor."""
 
-import numpy as np
-
 from weft.kernels.heaps import sift_down, sift_up
 from weft.kernels.lean import lean_njit
 
 # Kinds of events, in the order in which events of the same time are handled: a processor is free,
 # an operation has reached its release, an operation ends, an operation begins to send, a message
-# arrives.
+# arrives. An item of the heap is kind | operation; for FREE_NOW, the number of the processor
+# replaces the operation.
+OPERATION = (1 << 40) - 1
 FREE_NOW = 0
-START = 1
-END = 2
-BEGIN = 3
-ARRIVE = 4
-#: An item of the heap is kind << KIND_SHIFT | operation; for FREE_NOW, the number of the processor
-#: replaces the operation.
-KIND_SHIFT = 40
-OPERATION = (1 << KIND_SHIFT) - 1
+START = 1 << 40
+END = 2 << 40
+BEGIN = 3 << 40
+ARRIVE = 4 << 40
 
 #: Times in ns count as equal if they differ by at most SAME_TIME times the time. This tolerance is
 #: at least SAME_NS and at most SAME_MOST_NS, but never below the rounding error, ROUNDING times the
@@ -31,12 +27,6 @@ ROUNDING = 4e-15
 def same_until(now):
     """Return the latest time that counts as equal to `now`, ns."""
     return now + max(min(now * SAME_TIME, SAME_MOST_NS), SAME_NS, now * ROUNDING)
-
-
-@lean_njit()
-def event(kind, op):
-    """Return an event as one number, by which events of equal times are ordered."""
-    return np.int64(kind) << KIND_SHIFT | np.int64(op)
 
 
 @lean_njit()

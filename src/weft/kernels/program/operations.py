@@ -14,10 +14,8 @@ from weft.kernels.program.events import (
     BEGIN,
     END,
     FREE_NOW,
-    KIND_SHIFT,
     OPERATION,
     START,
-    event,
     merge_waiting,
     pop_event,
     push_event,
@@ -54,7 +52,7 @@ def freed(ranks, op, for_start, now):
         pending[after] -= 1
         if pending[after] == 0:
             if len(release) and release[after] > now:
-                push_event(ranks.heap, release[after], event(START, after))
+                push_event(ranks.heap, release[after], START | after)
             else:
                 ranks.ready[count.ready_tail] = after
                 count.ready_tail += 1
@@ -65,7 +63,7 @@ def ends(ranks, op, now):
     """End an operation."""
     ranks.ended[op] = now
     ranks.count.ended += 1
-    freed(ranks, op, False, now)
+    freed(ranks, op, np.bool_(False), now)  # one compiled version
 
 
 @part_njit()
@@ -88,7 +86,7 @@ def received(ranks, op, now, until):
         if waits(ranks, op, until):
             return
         ranks.busy_until[ranks.program.rank[op], 0] = now + overhead
-        push_event(ranks.heap, now + overhead, event(END, op))
+        push_event(ranks.heap, now + overhead, END | op)
     else:
         ends(ranks, op, now)
 
@@ -108,7 +106,7 @@ def waits(ranks, op, until):
     queue[rank, cpu] = merge_waiting(first, np.int32(op + 1), left, right)
     if first == 0:
         processor = np.int64(rank) * busy.shape[1] + cpu
-        push_event(ranks.heap, busy[rank, cpu], event(FREE_NOW, processor))
+        push_event(ranks.heap, busy[rank, cpu], FREE_NOW | processor)
     return True
 
 
@@ -136,12 +134,12 @@ def _begins(ranks, op, now, until):
         time = left[op] + _copying(ranks, size)
         copied[pair] = time
         if time > until:
-            push_event(ranks.heap, time, event(BEGIN, op))
+            push_event(ranks.heap, time, BEGIN | op)
             return
     if program.kind[op] == PUT or size > rules.eager_bytes:
         ends(ranks, op, now)
     if rules.local_latency > 0:
-        push_event(ranks.heap, now + rules.local_latency, event(ARRIVE, op))
+        push_event(ranks.heap, now + rules.local_latency, ARRIVE | op)
     else:
         arrives(ranks, op, now, until)
 
@@ -165,7 +163,7 @@ def _begins_at(ranks, op, time, now, until):
         if len(program.latency) and sends[op] != REQUEST and sends[op] != ANSWER:
             time += program.latency[op]
     if time > until:
-        push_event(ranks.heap, time, event(BEGIN, op))
+        push_event(ranks.heap, time, BEGIN | op)
     else:
         _begins(ranks, op, now, until)
 
@@ -227,14 +225,14 @@ def starts(ranks, op, now, until):
         cpu = program.cpu[op] if len(program.cpu) else 0
         ranks.busy_until[program.rank[op], cpu] = now + held
     posted[op] = now
-    freed(ranks, op, True, now)
+    freed(ranks, op, np.bool_(True), now)
     if rules.scheduled and kind >= KEY_REQUEST:
         if sends[op] == REQUEST:
             ranks.asked[ranks.count.asked] = op
             ranks.count.asked += 1
         if kind == KEY_REQUEST:
             if ranks.left[op] > until:
-                push_event(ranks.heap, ranks.left[op], event(END, op))
+                push_event(ranks.heap, ranks.left[op], END | op)
             elif ranks.left[op] >= 0:
                 ends(ranks, op, now)
             return  # without an answer yet, `answer` ends it
@@ -252,7 +250,7 @@ def starts(ranks, op, now, until):
             if requested == now < until:
                 # Flow level: an event begins the answer, as if the request had arrived after the
                 # receive was posted, because a real request takes some ns longer than in the model.
-                push_event(ranks.heap, now, event(BEGIN, op))
+                push_event(ranks.heap, now, BEGIN | op)
             else:
                 _begins_at(ranks, op, now, now, until)
         return
@@ -265,7 +263,7 @@ def starts(ranks, op, now, until):
         return
     if kind != PUT:
         if held > 0:
-            push_event(ranks.heap, now + held, event(END, op))
+            push_event(ranks.heap, now + held, END | op)
         else:
             ends(ranks, op, now)
     if kind in (SEND, PUT):
@@ -282,11 +280,11 @@ def _processor_free(ranks, processor, now, until):
     queue[rank, cpu] = merge_waiting(left[op], right[op], left, right)
     if ranks.program.kind[op] == RECV:
         busy[rank, cpu] = now + ranks.program.duration[op]
-        push_event(ranks.heap, busy[rank, cpu], event(END, op))
+        push_event(ranks.heap, busy[rank, cpu], END | op)
     else:
         starts(ranks, op, now, until)
     if queue[rank, cpu]:
-        push_event(ranks.heap, busy[rank, cpu], event(FREE_NOW, processor))
+        push_event(ranks.heap, busy[rank, cpu], FREE_NOW | processor)
 
 
 @part_njit()
@@ -298,7 +296,7 @@ def program_events(ranks, now, until):
         # Operations that wait only for their release are in the timeline, not in the heap.
         listed = np.int64(NO_ITEM)
         if count.timeline < len(listed_time) and listed_time[count.timeline] <= until:
-            listed = event(START, ranks.timeline_op[count.timeline])
+            listed = START | ranks.timeline_op[count.timeline]
         if heap.size.events and heap.time[0] <= until and heap.item[0] < listed:
             item = pop_event(heap)
         elif listed < NO_ITEM:
@@ -306,7 +304,8 @@ def program_events(ranks, now, until):
             count.timeline += 1
         else:
             return
-        op, kind = item & OPERATION, item >> KIND_SHIFT
+        op = item & OPERATION
+        kind = item ^ op
         if kind == START:
             ranks.ready[count.ready_tail] = op
             count.ready_tail += 1
@@ -352,4 +351,4 @@ def answer(ranks, ops, time):
     for op in ops:
         ranks.left[op] = time
         if ranks.posted[op] >= 0:
-            push_event(ranks.heap, time, event(END, np.int64(op)))
+            push_event(ranks.heap, time, END | np.int64(op))

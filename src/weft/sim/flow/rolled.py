@@ -23,7 +23,7 @@ from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.program import operations
 from weft.kernels.program.dag import depths
-from weft.kernels.program.events import FREE_NOW, KIND_SHIFT, OPERATION
+from weft.kernels.program.events import FREE_NOW, OPERATION
 from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
@@ -281,10 +281,11 @@ class _Run:
         for name in ("left_below", "right_below"):
             getattr(fresh, name)[self.moved] = number[getattr(ranks, name)[keep]]
         events = fresh.heap.size.events = ranks.heap.size.events
-        kind, op = np.divmod(ranks.heap.item[:events], OPERATION + 1)
+        op = ranks.heap.item[:events] & OPERATION
+        kind = ranks.heap.item[:events] ^ op
         op[kind != FREE_NOW] = number[op[kind != FREE_NOW] + 1] - 1
         fresh.heap.time[:events] = ranks.heap.time[:events]
-        fresh.heap.item[:events] = kind << KIND_SHIFT | op
+        fresh.heap.item[:events] = kind | op
         fresh.count.ended = np.count_nonzero(fresh.ended >= 0)
         fresh = fresh._replace(
             busy_until=ranks.busy_until, copied_until=ranks.copied_until,

@@ -13,7 +13,7 @@ from weft.kernels.packet import calendar, records, view
 from weft.kernels.packet import engine as kernel
 from weft.kernels.packet.lanes import LIMIT_BYTES
 from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Net, Trace
-from weft.kernels.parts import renewed
+from weft.kernels.parts import parts, renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
@@ -135,7 +135,7 @@ class PacketRunState:
             queues=aligned(network.num_queues, records.QUEUE, {"first": -1, "last": -1}),
             asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
             port_free=np.zeros(links * hardware.speedup, dtype=np.int64),
-            due=np.zeros(links, dtype=np.int32),
+            due=np.zeros(links, dtype=np.int64),
             best=np.zeros(lanes, dtype=records.BEST),
             loads=np.zeros(64 * network.words, dtype=np.int64),
             control=control_state(
@@ -318,7 +318,7 @@ class PacketRunState:
             for dtype in (np.int32, np.int32, np.int8, np.uint8)
         )
         for net in self.nets:
-            view.look(net, self.cut.tail, self.cut.head, *arrays)
+            view.look(parts(net), self.cut.tail, self.cut.head, *arrays)
         return arrays
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
