@@ -65,18 +65,11 @@ if TYPE_CHECKING:
     from weft.sim.sweep import saturation_load, sweep, sweep_flits
     from weft.study.experiment import perform, read_experiment
     from weft.subnet.live.subnet import live
-    from weft.workload import (
-        RolledBuilder,
-        RolledWorkload,
-        Workload,
-        WorkloadBuilder,
-        load_rolled,
-        load_workload,
-        traffic,
-    )
+    from weft.workload import Workload, WorkloadBuilder, load_rolled, load_workload, traffic
     from weft.workload.apps import application_workload
     from weft.workload.collectives import collective_on, collective_workload
     from weft.workload.placement import place
+    from weft.workload.rolled import RolledWorkload
 
 __version__ = "0.1.0"
 
@@ -138,13 +131,11 @@ _HOMES = {
     "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
     "weft.sim.static.phases": ("StaticWorkload",),
     "weft.sim.sweep": ("saturation_load", "sweep", "sweep_flits"),
-    "weft.workload": (
-        "RolledBuilder", "RolledWorkload", "Workload", "WorkloadBuilder", "load_rolled",
-        "load_workload", "traffic",
-    ),
+    "weft.workload": ("Workload", "WorkloadBuilder", "load_rolled", "load_workload", "traffic"),
     "weft.workload.apps": ("application_workload",),
     "weft.workload.collectives": ("collective_on", "collective_workload"),
     "weft.workload.placement": ("place",),
+    "weft.workload.rolled": ("RolledWorkload",),
 }  # fmt: skip
 
 #: Public names. All names outside this list and `weft.plugins` may change without notice.
@@ -153,7 +144,7 @@ __all__ = [
     "CostPlan", "Counters", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic",
     "FlowResult", "Forecast", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement",
     "KeySet", "LinkKind", "Load", "NodeKind", "NotApplicable", "OutOfMemory", "PacketResult",
-    "PathRoutes", "PenaltyModel", "Rates", "Result", "RolledBuilder", "RolledResult",
+    "PathRoutes", "PenaltyModel", "Rates", "Result", "RolledResult",
     "RolledWorkload", "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload",
     "StopRun", "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError",
     "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",

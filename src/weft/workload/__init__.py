@@ -3,7 +3,6 @@
 from weft.workload.builder import RankProgram, WorkloadBuilder
 from weft.workload.load import load_rolled, load_workload
 from weft.workload.patterns import Pairs, pattern, traffic
-from weft.workload.rolled import RolledBuilder, RolledWorkload
 from weft.workload.workload import Kind, Multicast, Workload
 
 __all__ = [
@@ -11,8 +10,6 @@ __all__ = [
     "Multicast",
     "Pairs",
     "RankProgram",
-    "RolledBuilder",
-    "RolledWorkload",
     "Workload",
     "WorkloadBuilder",
     "load_rolled",

@@ -376,7 +376,7 @@ class WorkloadBuilder(ProgramOrder):
         """Add the rounds of a loop: call `add` with the number of each round, from 0.
 
         Rounds after the first one must add the same operations with equal waits for operations of
-        the round before, so that a `RolledBuilder` stores one of them.
+        the round before, so that rolled workloads store one of them.
         """
         for step in range(count):
             add(step)
