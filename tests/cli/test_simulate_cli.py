@@ -36,6 +36,19 @@ def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
     assert "s1-0[1] -> h0[1]" in out
 
 
+def test_a_large_workload_without_common_rounds_says_why(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("weft.study.experiment.run.ROLLED_FROM", 0)
+    monkeypatch.setattr("weft.workload.program_order._UNCHECKED", 1)
+    monkeypatch.setattr("weft.workload.program_order._MORE_BYTES", 2**50)
+    words = TREE, "--engine", "dmodk", "--level", "flow", "--workload"
+    assert run(capsys, *words, "allreduce-ring:size=64KiB")[::2] == (0, "")
+    status, _, err = run(capsys, *words, "allreduce-ring:size=65535")
+    assert status == 2
+    assert "are free; use fewer ranks or shorter programs; its rounds are not computed once" in err
+    assert "ranks of one call have different sizes" in err
+    assert err.endswith("choose, for a collective, a size that the number of ranks divides\n")
+
+
 def test_lists_are_compared_and_runs_that_do_not_fit_are_explained(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",

@@ -284,7 +284,10 @@ class RolledBuilder(WorkloadBuilder):
     def _same(value: ArrayLike, count: int) -> Any:
         array = np.asarray(value)
         if array.ndim and (not count or np.any(array != array.reshape(-1)[0])):
-            raise NotApplicable("ranks of one call have different sizes, durations or tags")
+            raise NotApplicable(
+                "ranks of one call have different sizes, durations or tags; choose, for a "
+                "collective, a size that the number of ranks divides"
+            )
         return array.reshape(-1)[0] if array.ndim else value
 
     def _close(self, ops: Ints) -> None:

@@ -383,12 +383,8 @@ class _Session:
         if key in self._kept:
             return self._kept[key]
         work: Workload | RolledWorkload | NotApplicable
-        part = self._experiment.job[number]
-        given: dict[str, Any] = {
-            "num_ranks": _num_ranks(part, text, self._fabric), "places": places, **part.options,
-        }  # fmt: skip
         try:
-            work = self._rolled(text, given) or load_workload(text, format=part.format, **given)
+            work = self._load(self._experiment.job[number], text, places)
         except NotApplicable as reason:
             work = reason
         except InputError as error:
@@ -401,16 +397,24 @@ class _Session:
             self._kept[key] = work
         return work
 
-    def _rolled(self, text: str, given: dict[str, Any]) -> RolledWorkload | None:
-        """Return the rolled workload of the only job at the flow level, if it is large."""
+    def _load(self, part: JobPart, text: str, places: Places | None) -> Workload | RolledWorkload:
+        """Return a workload; that of the only job at the flow level is rolled if it is large."""
+        ranks = _num_ranks(part, text, self._fabric)
+        given: dict[str, Any] = {"num_ranks": ranks, "places": places, **part.options}
         flows = {(run.level, run.sharing == "penalty", run.policy) for run in self._runs}
-        jobs = self._experiment.job
-        if len(jobs) > 1 or jobs[0].start or jobs[0].format or flows != {("flow", False, None)}:
-            return None
-        with suppress(NotApplicable):
-            work = load_rolled(text, above=ROLLED_FROM, **given)
-            return work if work.num_messages > ROLLED_FROM else None
-        return None
+        alone = len(self._experiment.job) == 1 and not part.start and not part.format
+        why = ""
+        if alone and flows == {("flow", False, None)}:
+            try:
+                work = load_rolled(text, above=ROLLED_FROM, **given)
+                if work.num_messages > ROLLED_FROM:
+                    return work
+            except NotApplicable as reason:
+                why = f"; its rounds are not computed once, because {reason}"
+        try:
+            return load_workload(text, format=part.format, **given)
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{error}{why}") from None
 
     def _jobs(self, works: Sequence[Any], choice: Sequence[tuple[str, str]]) -> list[Job]:
         return [

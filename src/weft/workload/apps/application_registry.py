@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, OutOfMemory
 from weft.core.registry import Entry, Registry
 from weft.core.units import MAX_BYTES
 from weft.workload.builder import WorkloadBuilder
@@ -139,7 +139,7 @@ def check_messages(ranks: int | WorkloadBuilder, messages: float) -> None:
             f"{MAX_STEPS:,} are possible; reduce the number of iterations"
         )
     if messages > MAX_MESSAGES and not isinstance(ranks, RolledBuilder):
-        raise NotApplicable(
+        raise OutOfMemory(
             f"{num_ranks} ranks send {messages:,.0f} messages; at most {MAX_MESSAGES:,} are "
             "possible; choose options that give fewer, or the flow level, at which operations that "
             "ranks have in common count once"
