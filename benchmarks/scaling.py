@@ -261,11 +261,7 @@ def forecast() -> str:
         first = _forecast.TEST[0]
         tested[level] = list(_forecast.in_process(level, first, first + len(_forecast.TEST)))
     head = COSTS.read_text(encoding="utf-8").partition("[machine]")[0]
-    tables: list[tuple[str, Mapping[str, Any]]] = []
-    for name, part in known.items():
-        inner = {key: value for key, value in part.items() if isinstance(value, dict)}
-        tables.append((f"[{name}]", {key: part[key] for key in part if key not in inner}))
-        tables += ((f"[{name}.{key}]", value) for key, value in inner.items())
+    tables = [(f"[{name}]", part) for name, part in known.items()]
     COSTS.write_text(head + toml_tables(tables), encoding="utf-8")
     costs.cache_clear()
     large = [
