@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, OutOfMemory
+from weft.core.errors import InputError
 from weft.core.registry import Registry
 from weft.workload.builder import WorkloadBuilder
 
@@ -245,15 +245,15 @@ class Group:
 
         Raises
         ------
-        OutOfMemory
+        InputError
             If the messages of all groups are too many for a workload.
         """
         total = messages * len(self._members)
         if 2 * total + self._builder.num_ops > self._builder.max_ops:
-            raise OutOfMemory(
+            raise InputError(
                 f"a collective of {self.n} ranks has {total:,} messages with this algorithm; "
-                f"expected at most {self._builder.max_ops // 2:,} in a workload, or the flow "
-                "level, at which operations that ranks have in common count once"
+                f"expected at most {self._builder.max_ops // 2:,} in a workload; the flow level "
+                "counts operations that ranks have in common, as with equal sizes, only once"
             )
 
     # -- operations --------------------------------------------------------------------------------
