@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
     from weft.sim.static.phases import StaticWorkload
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[Progress], None] | None
+Told = Callable[[Forecast], None] | None
 
 
 @runtime_checkable
@@ -71,56 +72,43 @@ class Result(Protocol):
 
 @overload
 def simulate(
-    fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["flow"] = "flow", progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None, **options: Any,
+    fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear", *,
+    level: Literal["flow"] = "flow", progress: Watch = None, expected: Told = None, **options: Any,
 ) -> FlowResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: RolledWorkload,
-    placement: str | ArrayLike = "linear",
-    *, level: Literal["flow"] = "flow", progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None, **options: Any,
+    placement: str | ArrayLike = "linear", *, level: Literal["flow"] = "flow",
+    progress: Watch = None, expected: Told = None, **options: Any,
 ) -> RolledResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["packet"], progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None, **options: Any,
+    *, level: Literal["packet"], progress: Watch = None, expected: Told = None, **options: Any,
 ) -> PacketResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes | str, workload: Workload,
     placement: str | ArrayLike = "linear",
-    *, level: Literal["flit"], progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None, **options: Any,
+    *, level: Literal["flit"], progress: Watch = None, expected: Told = None, **options: Any,
 ) -> FlitResult: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
-    *, level: Literal["static"], expected: Callable[[Forecast], None] | None = None,
-    **options: Any,
+    *, level: Literal["static"], expected: Told = None, **options: Any,
 ) -> StaticWorkload: ...  # fmt: skip
 @overload
 def simulate(
     fabric: Fabric, routes: Routes | str, workload: Workload,
     placement: str | ArrayLike = "linear",
-    *, level: Level, progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None, **options: Any,
+    *, level: Level, progress: Watch = None, expected: Told = None, **options: Any,
 ) -> FlowResult | PacketResult | FlitResult | StaticWorkload: ...  # fmt: skip
 
 
 def simulate(
-    fabric: Fabric,
-    routes: Routes | str,
-    workload: Any,
-    placement: str | ArrayLike = "linear",
-    *,
-    level: Level = "flow",
-    progress: Watch | None = None,
-    expected: Callable[[Forecast], None] | None = None,
-    **options: Any,
-) -> Any:
+    fabric: Fabric, routes: Routes | str, workload: Any, placement: str | ArrayLike = "linear",
+    *, level: Level = "flow", progress: Watch = None, expected: Told = None, **options: Any,
+) -> Any:  # fmt: skip
     """Run a workload over routes.
 
     The ``flow`` level treats messages as fluids that share links (docs/flow-level.md). The
@@ -208,14 +196,9 @@ def simulate(
 
 
 def forecast(
-    fabric: Fabric,
-    routes: Routes | str,
-    workload: Workload | RolledWorkload,
-    placement: str | ArrayLike = "linear",
-    *,
-    level: Level = "flow",
-    **options: Any,
-) -> Forecast:
+    fabric: Fabric, routes: Routes | str, workload: Workload | RolledWorkload,
+    placement: str | ArrayLike = "linear", *, level: Level = "flow", **options: Any,
+) -> Forecast:  # fmt: skip
     """Return the time and memory that a run is expected to take; docs/scaling.md has the model.
 
     Parameters and errors are those of `simulate`. A run that would not fit into memory is no error
@@ -260,8 +243,7 @@ def _prepared(
             f"{workload.name or 'the workload'} has reductions in switches, which the {level} "
             "level does not; choose the flow level or another algorithm"
         )
-    hosts = host_of_rank(fabric, workload.num_ranks, placement)
-    return chosen, hosts
+    return chosen, host_of_rank(fabric, workload.num_ranks, placement)
 
 
 document(simulate, RunSettings)
