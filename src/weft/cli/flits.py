@@ -13,13 +13,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from weft.cli.common import (
-    ALL_HOSTS,
-    JudgedOptions,
-    announced_compile,
-    console,
-    is_booksim,
-)
+from weft.cli.common import ALL_HOSTS, JudgedOptions, announced_compile, console, is_booksim
 from weft.cli.option_types import FIRST, FLIT, OUTPUT, ROUTING, RUNS, File, Loads, Policy, Whole
 from weft.cli.options import options_of
 from weft.cli.output import emit

@@ -12,12 +12,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from weft.cli.common import (
-    announced_compile,
-    check_files,
-    check_folder,
-    console,
-)
+from weft.cli.common import announced_compile, check_files, check_folder, console
 from weft.cli.option_types import OUTPUT, RUNS
 from weft.cli.options import options_of
 from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions

@@ -157,10 +157,7 @@ def _table(
     for name, (heading, _) in columns.items():
         text = name == "name"
         table.add_column(
-            heading,
-            justify="left" if text else "right",
-            overflow="fold",
-            no_wrap=not text,
+            heading, justify="left" if text else "right", overflow="fold", no_wrap=not text
         )
     for row in rows:
         table.add_row(

@@ -326,10 +326,7 @@ def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
 
 
 def _best(
-    question: str,
-    rows: Iterable[Mapping[str, Any]],
-    column: str,
-    text: Callable[[float], str],
+    question: str, rows: Iterable[Mapping[str, Any]], column: str, text: Callable[[float], str]
 ) -> Iterator[str]:
     """Yield the machines with the lowest value, and the next ones."""
     known = sorted((row for row in rows if row[column] is not None), key=lambda row: row[column])

@@ -164,11 +164,7 @@ class RankPairs(NamedTuple):
 
 
 def queue_pairs(
-    fabric: Fabric,
-    workload: Workload,
-    hosts: NDArray[np.int32],
-    eager_bytes: int,
-    handshake: bool,
+    fabric: Fabric, workload: Workload, hosts: NDArray[np.int32], eager_bytes: int, handshake: bool
 ) -> RankPairs:
     """Return the queue pairs of a workload's messages, requests and answers between machines.
 

@@ -151,9 +151,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
         "Most bytes of early packets kept for one queue of a pair of ranks (packet level)",
     ),
     "reordering_ns": Column(
-        pl.Float64,
-        "ns",
-        "Total time for which receivers kept early packets (packet level)",
+        pl.Float64, "ns", "Total time for which receivers kept early packets (packet level)"
     ),
 }
 
@@ -168,9 +166,7 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "machines": Column(pl.Int32, "", "Number of machines of these hosts (null: as many)"),
     "start_ns": Column(pl.Float64, "ns", "Start time of the job"),
     "end_ns": Column(
-        pl.Float64,
-        "ns",
-        "End of the job's last operation or arrival (all levels but static)",
+        pl.Float64, "ns", "End of the job's last operation or arrival (all levels but static)"
     ),
     "time_ns": Column(pl.Float64, "ns", "Time from start to end (all levels but static)"),
     "calculation_ns": Column(
@@ -467,9 +463,7 @@ def _step(step: TrainingStep | None, time_ns: float) -> dict[str, float]:
     return {"tokens_per_s": step.tokens / time_ns * 1e9, "mfu": step.peak_ns / time_ns}
 
 
-def _times(
-    result: replay.Replay,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _times(result: replay.Replay) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return for each rank the time in which calculations run and the end of its last operation."""
     work = result.workload
     until = np.zeros(work.num_ranks)
