@@ -7,7 +7,7 @@ ascend along every path.
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routing.distances import UNREACHED
+from weft.kernels.routing.distances import UNREACHED, spread_entries
 
 #: Number of passes in which a path costs the sum of its edges' loads; in later passes it costs the
 #: sum of their fourth powers.
@@ -256,12 +256,10 @@ def complete_rows(graph, lmc, no_path, table):
     `lmc`, `no_path`: as in `weft.kernels.routing.tables.TableTargets`. `table`, uint8 or uint16
     [lids, rows]: output ports, changed in place.
     """
-    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
-    reverse, destination_row = graph.edge_back, graph.destination_row
-    rows = len(edge_offset) - 1
+    rows = table.shape[1]
     queue = np.empty(rows, dtype=np.int32)
     for lid in range(len(table)):
-        if destination_row[lid >> lmc] < 0:
+        if graph.destination_row[lid >> lmc] < 0:
             continue
         line = table[lid]
         tail = 0
@@ -271,13 +269,4 @@ def complete_rows(graph, lmc, no_path, table):
                 tail += 1
         if tail == rows:
             continue
-        head = 0
-        while head < tail:
-            row = queue[head]
-            head += 1
-            for out in range(edge_offset[row], edge_offset[row + 1]):
-                other = edge_row[out]
-                if line[other] == no_path:
-                    line[other] = edge_port[reverse[out]]
-                    queue[tail] = other
-                    tail += 1
+        spread_entries(line, no_path, queue, tail, graph)

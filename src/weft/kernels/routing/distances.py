@@ -91,6 +91,25 @@ def bfs(edge_offset, edge_row, root, hops, queue, most=-1):
 
 
 @njit(cache=True)
+def spread_entries(line, no_path, queue, count, graph):
+    """Give each row of a table line without an entry the port towards the nearest row with one.
+
+    `queue`, int32 [rows]: `count` rows with entries, to which the others are added.
+    """
+    edge_offset, edge_row, edge_port = graph.edge_offset, graph.edge_row, graph.edge_port
+    head = 0
+    while head < count:
+        row = queue[head]
+        head += 1
+        for e in range(edge_offset[row], edge_offset[row + 1]):
+            other = edge_row[e]
+            if line[other] == no_path:
+                line[other] = edge_port[graph.edge_back[e]]
+                queue[count] = other
+                count += 1
+
+
+@njit(cache=True)
 def bfs_many(edge_offset, edge_row, roots, hops):
     """Fill hops[i, r] with the number of edges from row r to row roots[i].
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.routing.distances import spread_entries
 
 
 @njit(cache=True)
@@ -69,10 +70,8 @@ def extend_rows(destinations, graph, targets, table):
     `destinations`, int64: destinations whose LIDs are completed. `targets`, `table`: as in
     `colour_paths`.
     """
-    endpoint_row, edge_offset, edge_row = graph.destination_row, graph.edge_offset, graph.edge_row
-    edge_port, edge_back = graph.edge_port, graph.edge_back
+    endpoint_row, rows = graph.destination_row, table.shape[1]
     lmc, no_path, last_port = targets.lmc, targets.no_path, targets.port
-    rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)
     for i in range(len(destinations)):
         d = destinations[i]
@@ -85,13 +84,4 @@ def extend_rows(destinations, graph, targets, table):
                 if line[row] != no_path and row != endpoint_row[d]:
                     queue[count] = row
                     count += 1
-            head = 0
-            while head < count:
-                row = queue[head]
-                head += 1
-                for e in range(edge_offset[row], edge_offset[row + 1]):
-                    other = edge_row[e]
-                    if line[other] == no_path:
-                        line[other] = edge_port[edge_back[e]]
-                        queue[count] = other
-                        count += 1
+            spread_entries(line, no_path, queue, count, graph)
