@@ -298,19 +298,10 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
     if result is None or mix is None:
         return []
     work = mix.workload
-    if isinstance(result, RolledResult):
-        hosts = np.unique(mix.hosts)
-        machines = len(np.unique(result.fabric.machine_of_host[hosts]))
-        end = result.makespan_ns
-        only = {
-            "run": outcome.run.number, "job": mix.names[0], "workload": mix.workloads[0],
-            "placement": outcome.run.jobs[0][1], "ranks": len(mix.hosts), "hosts": len(hosts),
-            "machines": machines if machines < len(hosts) else None, "start_ns": 0.0,
-            "end_ns": end, "time_ns": end, **result.figures(), **_step(mix.steps[0], end),
-        }  # fmt: skip
-        return [dict.fromkeys(JOB_COLUMNS) | only]
-    job_of_message = mix.job[work.rank[work.messages]]
-    calculation, until = (None, None) if isinstance(result, StaticWorkload) else _times(result)
+    rolled = isinstance(result, RolledResult)  # of one job, from time 0
+    job_of_message = None if rolled else mix.job[work.rank[work.messages]]
+    timed = not rolled and not isinstance(result, StaticWorkload)
+    calculation, until = _times(result) if timed else (None, None)
     rows = []
     for number, name in enumerate(mix.names):
         ranks = slice(int(mix.first_rank[number]), int(mix.first_rank[number + 1]))
@@ -328,7 +319,10 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
         }
         machines = len(np.unique(result.fabric.machine_of_host[mix.hosts[ranks]]))
         row["machines"] = machines if machines < row["hosts"] else None
-        if isinstance(result, StaticWorkload):
+        if rolled:
+            end = result.makespan_ns
+            row |= {"end_ns": end, "time_ns": end, **result.figures(), **_step(mix.steps[0], end)}
+        elif isinstance(result, StaticWorkload):
             phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
             row |= _static(result, mine, phases)
         elif outcome.status != "complete":
@@ -365,29 +359,24 @@ def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.Dat
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return {}
+    makers: dict[str, Callable[[], pl.DataFrame]] = {
+        "phases": result.phases,
+        "messages": result.messages,
+        "links": result.links,
+    }
     if isinstance(result, StaticWorkload):
         numbers = np.arange(len(mix.hosts), dtype=np.int32)
-        makers: dict[str, Callable[[], pl.DataFrame]] = {
-            "phases": result.phases,
-            "messages": result.messages,
-            "ranks": lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts}),
-            "links": result.links,
-        }
+        makers["ranks"] = lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts})
     else:
-        makers = {
-            "phases": result.phases,
-            "messages": result.messages,
-            "ranks": result.ranks,
-            "links": result.links,
-        }
-        if outcome.run.level == "packet":
-            from weft.study.experiment.packet_tables import makers as packet_makers
-
-            makers |= packet_makers(result)
-        if outcome.run.level == "flit":
-            makers["congestion"] = result.congestion_matrix
+        makers["ranks"] = result.ranks
     if isinstance(result, RolledResult):
         del makers["messages"]
+    if outcome.run.level == "packet":
+        from weft.study.experiment.packet_tables import makers as packet_makers
+
+        makers |= packet_makers(result)
+    if outcome.run.level == "flit":
+        makers["congestion"] = result.congestion_matrix
     frames = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
