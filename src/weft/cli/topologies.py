@@ -156,7 +156,8 @@ def topologies_command(
     missing, fault_seed = keys.faults.random_cables, keys.faults.seed
     if fault_seed and not missing:
         raise InputError("--fault-seed requires --random-cables")
-    currency = "" if keys.prices is None else Prices.read(keys.prices).currency
+    prices = None if keys.prices is None else Prices.read(keys.prices)
+    currency = "" if prices is None else prices.currency
     kind = f"engine {engine}" if engine is not None else f"{routing or ROUTINGS[0]} routing"
     headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
     if run_seconds is None and {level, keys.saturation or level} == {"flow"}:
@@ -176,16 +177,12 @@ def topologies_command(
     with _folder(store) as folder:
         planned, whole = _perform(study, folder, processes or cores())
         rows = list(_rows(planned, folder, machines))
-        prices = None if keys.prices is None else Prices.read(keys.prices)
         for row in rows:
             if row["status"] in CUT:
                 run = MachineRun(
-                    row["spec"],
-                    prices=prices,
-                    seed=keys.seed,
-                    random_cables=missing,
+                    row["spec"], prices=prices, seed=keys.seed, random_cables=missing,
                     fault_seed=fault_seed,
-                )
+                )  # fmt: skip
                 row.update(of_fabric(run, {OF_ROUTES: row["reason"]}))
         if report is not None:
             write_study_page(study_data(folder, study.name), report)
