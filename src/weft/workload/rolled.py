@@ -321,12 +321,9 @@ def refined(label: NDArray[Any], by: NDArray[Any]) -> Ints:
 
 
 def _program(
-    columns: list[NDArray[Any]],
-    edges: list[NDArray[Any]],
-    members: list[NDArray[np.bool_]],
-    ranks: Ints,
-    peers: NDArray[np.int32],
-) -> CommonProgram:
+    columns: list[NDArray[Any]], edges: list[NDArray[Any]], members: list[NDArray[np.bool_]],
+    ranks: Ints, peers: NDArray[np.int32],
+) -> CommonProgram:  # fmt: skip
     """Return the program of ranks, with maps of peers that are unique; it has no matches yet."""
     there = np.array([each[ranks[0]] for each in members] or [False])[columns[0]]
     number = np.cumsum(there) - 1
@@ -366,13 +363,9 @@ def _matched(
                 ops[np.lexsort((ops, each.tag[ops], each.comm[ops]))]
                 for each, ops in ((program, sends), (other, receives))
             ]
-            fit = (
-                fit
-                and len(by[0]) == len(by[1])
-                and all(
-                    np.array_equal(getattr(program, key)[by[0]], getattr(other, key)[by[1]])
-                    for key in ("tag", "comm")
-                )
+            fit = fit and all(
+                np.array_equal(getattr(program, key)[by[0]], getattr(other, key)[by[1]])
+                for key in ("tag", "comm")
             )
             if not fit or np.any(program.size_bytes[by[0]] > other.size_bytes[by[1]]):
                 raise NotApplicable(f"sends of {name or 'the workload'} do not fit its receives")

@@ -49,15 +49,10 @@ _OP_NS, _SPREAD, _WINDOWS = (420.0, 1600.0), 2.0, 4
 
 
 def run_rolled(
-    fabric: Fabric,
-    routes: Routes,
-    work: RolledWorkload,
-    hosts: NDArray[np.int32],
-    options: Mapping[str, Any],
-    progress: Callable[[Progress], None] | None = None,
-    expected: Callable[[Forecast], None] | None = None,
-    dry: bool = False,
-) -> Any:
+    fabric: Fabric, routes: Routes, work: RolledWorkload, hosts: NDArray[np.int32],
+    options: Mapping[str, Any], progress: Callable[[Progress], None] | None = None,
+    expected: Callable[[Forecast], None] | None = None, dry: bool = False,
+) -> Any:  # fmt: skip
     """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
 
     `expected`: called with the forecast when the cells are known. `dry`: whether to return the
@@ -70,7 +65,7 @@ def run_rolled(
     began = time.perf_counter()
     network, route = _lay(fabric, routes, work, hosts, options)
     cells = cells_of(work, network, route)
-    run = _Run(work, cells, options, DroppedOperations(work, cells, options))
+    run = _Run(work, cells, options)
     if dry:
         return run.forecast()
     if expected is not None:
@@ -85,12 +80,9 @@ def run_rolled(
 
 
 def _lay(
-    fabric: Fabric,
-    routes: Routes,
-    work: RolledWorkload,
-    hosts: NDArray[np.int32],
+    fabric: Fabric, routes: Routes, work: RolledWorkload, hosts: NDArray[np.int32],
     options: Mapping[str, Any],
-) -> tuple[Network, NDArray[np.int32]]:
+) -> tuple[Network, NDArray[np.int32]]:  # fmt: skip
     """Return the routes of messages and answers, and the route of each map and rank."""
     used = np.zeros((len(work.programs), len(work.peers)), dtype=np.bool_)
     for number, program in enumerate(work.programs):
@@ -136,14 +128,9 @@ class _Window(NamedTuple):
 class _Run:
     """A run in progress."""
 
-    def __init__(
-        self,
-        work: RolledWorkload,
-        cells: Cells,
-        options: Mapping[str, Any],
-        tally: DroppedOperations,
-    ):
-        self.work, self.cells, self.options, self.tally = work, cells, options, tally
+    def __init__(self, work: RolledWorkload, cells: Cells, options: Mapping[str, Any]):
+        self.work, self.cells, self.options = work, cells, options
+        self.tally = DroppedOperations(work, cells, options)
         self.program_of = work.program_of[cells.first].astype(np.int64)
         gate = {
             name: np.zeros(1, dtype=column.dtype)
@@ -183,9 +170,8 @@ class _Run:
             "computed": sum(len(table[each].sends) for each in self.program_of.tolist()),
         }  # fmt: skip
         seconds = ops * _OP_NS[self.shared] / 1e9
-        return Forecast(
-            "flow", counts, _OP_BYTES * window, seconds / _SPREAD, seconds * _SPREAD, ""
-        )
+        span = seconds / _SPREAD, seconds * _SPREAD
+        return Forecast("flow", counts, _OP_BYTES * window, *span, shortage="")
 
     def go(self, progress: Callable[[Progress], None] | None) -> None:
         """Run to the end."""
@@ -268,9 +254,8 @@ class _Run:
         self._drop(done)
         keep = np.flatnonzero(~done & (window.row == window.waits))
         begin = self.high.copy()
-        for number in np.unique(
-            self.program_of[window.cell[ranks.asked[: ranks.count.asked]]]
-        ).tolist():
+        asking = window.cell[ranks.asked[: ranks.count.asked]]
+        for number in np.unique(self.program_of[asking]).tolist():
             self._grow(number, int(begin[number]))
         self._lay_window(window.at(keep), np.stack((ranks.posted, ranks.ended))[:, keep], begin)
         fresh = rank_state(self.piece, self.route, self.options)
@@ -301,12 +286,9 @@ class _Run:
         """Add operations to the statistics."""
         ranks, window = self.state.ranks, self.window
         ops = np.flatnonzero(which & (window.row == window.waits))
-        times = ranks.posted, ranks.ended, ranks.left, ranks.arrived
+        times = np.stack((ranks.posted, ranks.ended, ranks.left, ranks.arrived))[:, ops]
         some = window.at(ops)
-        self.tally.add(
-            self.table, some.row, some.cell, self.route[ops],
-            np.stack([each[ops] for each in times]),
-        )  # fmt: skip
+        self.tally.add(self.table, some.row, some.cell, self.route[ops], times)
 
     # -- the window --------------------------------------------------------------------------------
 
