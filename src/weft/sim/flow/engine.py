@@ -174,11 +174,9 @@ def lay_messages(
 
 
 def rank_state(
-    workload: Workload,
-    route: NDArray[np.int32],
-    options: Mapping[str, Any],
+    workload: Workload, route: NDArray[np.int32], options: Mapping[str, Any],
     keyed: KeyRun | None = None,
-) -> Ranks:
+) -> Ranks:  # fmt: skip
     """Return the state of the programs of ranks at time 0; arguments as for `FlowState.of`."""
     takes, latency = host_times(workload, options["overhead"])
     rules = {

@@ -107,13 +107,9 @@ def alone_ns(
 
 
 def link_table(
-    fabric: Fabric,
-    network: Network,
-    makespan_ns: float,
-    route: NDArray[Any],
-    size_bytes: NDArray[Any],
-    count: NDArray[np.int64] | None = None,
-) -> pl.DataFrame:
+    fabric: Fabric, network: Network, makespan_ns: float, route: NDArray[Any],
+    size_bytes: NDArray[Any], count: NDArray[np.int64] | None = None,
+) -> pl.DataFrame:  # fmt: skip
     """Return one row for each directed link; see `LINK_COLUMNS`.
 
     `route`, `size_bytes`: route and bytes of messages; `count`: how many messages each of them

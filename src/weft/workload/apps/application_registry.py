@@ -42,13 +42,9 @@ MAX_STEPS = 2**18
 
 
 def application_workload(
-    spec: str,
-    num_ranks: int,
-    *,
-    places: Places | None = None,
-    builder: WorkloadBuilder | None = None,
-    **options: Any,
-) -> Workload:
+    spec: str, num_ranks: int, *, places: Places | None = None,
+    builder: WorkloadBuilder | None = None, **options: Any,
+) -> Workload:  # fmt: skip
     """Return the workload of an application on `num_ranks` ranks.
 
     Parameters

@@ -201,12 +201,9 @@ _OPTIONS = get_type_hints(_Repeated, include_extras=True)
 
 
 def collective_workload(
-    spec: str,
-    num_ranks: int,
-    *,
-    places: Places | None = None,
+    spec: str, num_ranks: int, *, places: Places | None = None,
     builder: WorkloadBuilder | None = None,
-) -> Workload:
+) -> Workload:  # fmt: skip
     """Return a workload of one or more repetitions of a collective of all ranks.
 
     Parameters
