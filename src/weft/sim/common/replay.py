@@ -15,7 +15,8 @@ from weft.fabrics import Fabric
 from weft.kernels.program.waits import spent
 from weft.workload import Kind, Workload
 
-MESSAGE_COLUMNS: Mapping[str, Column] = {
+#: Columns of messages at every level.
+SENT_COLUMNS: Mapping[str, Column] = {
     "source_rank": Column(pl.Int32, "", "Sending rank"),
     "destination_rank": Column(pl.Int32, "", "Receiving rank"),
     "source_host": Column(pl.Int32, "", "Host of the sending rank"),
@@ -23,6 +24,10 @@ MESSAGE_COLUMNS: Mapping[str, Column] = {
     "tag": Column(pl.Int32, "", "Tag of the message"),
     "phase": Column(pl.String, "", "Phase of the message (empty: outside phases)"),
     "size_bytes": Column(pl.Int64, "B", "Size of the message"),
+}
+
+MESSAGE_COLUMNS: Mapping[str, Column] = {
+    **SENT_COLUMNS,
     "posted_ns": Column(pl.Float64, "ns", "Start of the send (null: not posted)"),
     "left_ns": Column(pl.Float64, "ns", "Departure of the first byte (null: not sent)"),
     "arrived_ns": Column(pl.Float64, "ns", "Arrival of the last byte (null: not arrived)"),
@@ -106,19 +111,12 @@ class Replay:
 
     def messages(self) -> pl.DataFrame:
         """Return one row for each message, by rank in program order; see `MESSAGE_COLUMNS`."""
-        work, ops = self.workload, self.workload.messages
-        alone = self.alone_ns()
+        ops, alone = self.workload.messages, self.alone_ns()
         left, arrived = known(self.left_ns[ops]), known(self.arrived_ns[ops])
         return frame(
             MESSAGE_COLUMNS,
             {
-                "source_rank": work.rank[ops],
-                "destination_rank": work.peer[ops],
-                "source_host": self.host[work.rank[ops]],
-                "destination_host": self.host[work.peer[ops]],
-                "tag": work.tag[ops],
-                "phase": np.array(work.phase_names, dtype=object)[work.phase[ops]],
-                "size_bytes": work.size_bytes[ops],
+                **sent_messages(self.workload, self.host),
                 "posted_ns": known(self.posted_ns[ops]),
                 "left_ns": left,
                 "arrived_ns": arrived,
@@ -264,6 +262,15 @@ class ReplayInPicoseconds(Replay):
     def arrived_ns(self) -> NDArray[np.float64]:
         """Arrival of the last byte of every message, ns; -1 for others."""
         return _in_ns(self.arrived_ps)
+
+
+def sent_messages(work: Workload, host: NDArray[np.int32]) -> dict[str, Any]:
+    """Return the values of `SENT_COLUMNS`; `host` [ranks]: host of each rank."""
+    ops = work.messages
+    rank, peer = work.rank[ops], work.peer[ops]
+    names = np.array(work.phase_names, dtype=object)[work.phase[ops]]
+    columns = rank, peer, host[rank], host[peer], work.tag[ops], names, work.size_bytes[ops]
+    return dict(zip(SENT_COLUMNS, columns, strict=True))
 
 
 def phase_table(

@@ -20,6 +20,7 @@ from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
 from weft.sim.common.metrics import link_kinds
+from weft.sim.common.replay import SENT_COLUMNS, sent_messages
 from weft.sim.static.loads import (
     Ports,
     contention,
@@ -62,13 +63,7 @@ PHASE_COLUMNS = {
 
 #: Columns of `StaticWorkload.messages()`, one row per message in the order of the workload.
 MESSAGE_COLUMNS = {
-    "source_rank": Column(pl.Int32, "", "Sending rank"),
-    "destination_rank": Column(pl.Int32, "", "Receiving rank"),
-    "source_host": Column(pl.Int32, "", "Host of the sending rank"),
-    "destination_host": Column(pl.Int32, "", "Host of the receiving rank"),
-    "tag": Column(pl.Int32, "", "Tag of the message"),
-    "phase": Column(pl.String, "", "Phase of the message (empty: outside phases)"),
-    "size_bytes": Column(pl.Int64, "B", "Size of the message"),
+    **SENT_COLUMNS,
     "contention": Column(
         pl.Float64,
         "flows",
@@ -158,18 +153,11 @@ class StaticWorkload:
 
     def messages(self) -> pl.DataFrame:
         """Return one row for each message; see `MESSAGE_COLUMNS`."""
-        work, sends = self.workload, self.workload.messages
-        nulls = pl.Series([None] * len(sends), dtype=pl.Null)
+        nulls = pl.Series([None] * len(self.workload.messages), dtype=pl.Null)
         return frame(
             MESSAGE_COLUMNS,
             {
-                "source_rank": work.rank[sends],
-                "destination_rank": work.peer[sends],
-                "source_host": self.host[work.rank[sends]],
-                "destination_host": self.host[work.peer[sends]],
-                "tag": work.tag[sends],
-                "phase": np.array(work.phase_names, dtype=object)[work.phase[sends]],
-                "size_bytes": work.size_bytes[sends],
+                **sent_messages(self.workload, self.host),
                 "contention": self.contention if len(self.contention) else nulls,
                 "hops": self.hops if len(self.hops) else nulls,
             },
