@@ -23,6 +23,7 @@ from weft.kernels.program.operations import (
     queue_of,
     start_ready,
 )
+from weft.kernels.sorting import sort_part
 
 # Reasons for which the loop returns.
 DONE = 0
@@ -84,24 +85,6 @@ def _join(ranks, level, maxmin, penalty, op, now):
             behind[before - 1] = op + 1
     if not before:
         _serve(ranks, level, maxmin, penalty, op, now)
-
-
-@part_njit()
-def _sort(numbers, begin, end):
-    """Sort ``numbers[begin:end]`` in place (Shell's method); most often it is already sorted."""
-    ordered = True
-    for at in range(begin + 1, end):
-        ordered = ordered and numbers[at - 1] <= numbers[at]
-    gap = 0 if ordered else (end - begin) // 2
-    while gap:
-        for at in range(begin + gap, end):
-            moved = numbers[at]
-            to = at
-            while to >= begin + gap and numbers[to - gap] > moved:
-                numbers[to] = numbers[to - gap]
-                to -= gap
-            numbers[to] = moved
-        gap //= 2
 
 
 @part_njit()
@@ -247,7 +230,7 @@ def _end_flows(ranks, level, maxmin, penalty, now, until):
             changed[left] = flows.op[slot]
             left += 1
         _end_of_block(end, block_end, block)
-    _sort(changed, 0, left)
+    sort_part(changed, 0, left)
     for at in range(left):
         op = np.int64(changed[at])
         _has_left(ranks, level, op, now)
@@ -299,7 +282,7 @@ def run(ranks, level, maxmin, penalty, most_events):
             arrivals = ranks.count.joining
             start_ready(ranks, now, until)
             joined = ranks.count.joining
-            _sort(joining, arrivals, joined)
+            sort_part(joining, arrivals, joined)
             for index in range(arrivals, arrivals + joined):
                 op = np.int64(joining[index if index < joined else index - joined])
                 _join(ranks, level, maxmin, penalty, op, now)

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import UNREACHED
+from weft.kernels.sorting import sort_part
 
 #: States of a dependency.
 UNUSED, USED, BLOCKED = 0, 1, 2
@@ -30,23 +31,6 @@ class NueDemand(NamedTuple):
     weight: Any
     #: uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
     distances: Any
-
-
-@njit(cache=True)
-def _sort(values, count):
-    """Sort the first values in place (Shell sort; numpy's sort takes a second to compile)."""
-    gap = 1
-    while gap < count:
-        gap = 3 * gap + 1
-    while gap > 1:
-        gap //= 3
-        for i in range(gap, count):
-            value = values[i]
-            at = i
-            while at >= gap and values[at - gap] > value:
-                values[at] = values[at - gap]
-                at -= gap
-            values[at] = value
 
 
 @njit(cache=True)
@@ -113,8 +97,8 @@ def _admit(f, e, graph, state, order, channel_at, space, trail):
                     seen[other + 1] = mark
                     stack[top] = other
                     top += 1
-        _sort(before, preceding)
-        _sort(after, following)
+        sort_part(before, 0, preceding)
+        sort_part(after, 0, following)
         for i in range(preceding):
             moved[i] = channel_at[before[i]]
         for i in range(following):
