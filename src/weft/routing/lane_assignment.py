@@ -22,6 +22,7 @@ from weft.kernels.routing.lane_assignment import (
     order_edges,
 )
 from weft.routing.engine_registry import sending_rows
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 #: InfiniBand's limit: VL 15 is for management.
 MOST_VLS = 15
@@ -91,6 +92,14 @@ def assign_lanes(
     used = int(lanes.max(initial=0)) + 1
     refuse_lanes(used, max_vls)
     return paths.service_levels(lanes), used
+
+
+def in_lanes(
+    name: str, fabric: Fabric, table: NDArray[Any], sl: NDArray[np.uint8], lanes: int, **given: Any
+) -> TableRoutes:
+    """Return tables whose service levels are lanes; `given`: further fields of the routes."""
+    uniform = VirtualLanes.uniform(range(lanes))
+    return TableRoutes(name, fabric.digest, table=table, sl=sl, lanes=uniform, **given)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import empty_table, engine, fill_balanced
 from weft.routing.engines.valiant import around, megafly_plan
-from weft.routing.lane_assignment import assign_lanes
-from weft.routing.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.lane_assignment import assign_lanes, in_lanes
+from weft.routing.routes import Routes
 
 
 @engine(
@@ -49,7 +49,4 @@ def dfp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     table = empty_table(fabric)
     fill_balanced(fabric, table)
     sl, lanes = assign_lanes(fabric, table, max_vls=max_vls)
-    fallback = TableRoutes(
-        "dfp", fabric.digest, table=table, sl=sl, lanes=VirtualLanes.uniform(range(lanes))
-    )
-    return replace(routes, fallback=fallback)
+    return replace(routes, fallback=in_lanes("dfp", fabric, table, sl, lanes))

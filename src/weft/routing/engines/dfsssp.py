@@ -14,9 +14,9 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import PASSES, Balance, Passes, engine, row_adapters
 from weft.routing.engines.as_opensm import fall_back
 from weft.routing.engines.sssp import opensm_order, sssp_table, too_far
-from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
 from weft.routing.opensm.lids import predict_lids
-from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.routing.routes import TableRoutes
 
 
 @engine(
@@ -72,14 +72,7 @@ def dfsssp(
         return dfsssp_as_opensm(fabric, None, lmc, passes, max_vls)
     table = sssp_table(fabric, balance, lmc, passes)
     sl, lanes = assign_lanes(fabric, table, lmc=lmc, max_vls=max_vls, management=management)
-    return TableRoutes(
-        "dfsssp",
-        fabric.digest,
-        table=table,
-        lmc=lmc,
-        sl=sl,
-        lanes=VirtualLanes.uniform(range(lanes)),
-    )
+    return in_lanes("dfsssp", fabric, table, sl, lanes, lmc=lmc)
 
 
 def dfsssp_as_opensm(
@@ -121,14 +114,7 @@ def dfsssp_as_opensm(
     of_switches = destinations[own] << lmc
     for offset in offsets[1:]:
         sl[:, of_switches + offset] = sl[:, of_switches]
-    return TableRoutes(
-        "dfsssp",
-        fabric.digest,
-        table=table,
-        lmc=lmc,
-        sl=sl,
-        lanes=VirtualLanes.uniform(range(needed)),
-    )
+    return in_lanes("dfsssp", fabric, table, sl, needed, lmc=lmc)
 
 
 def _counted(

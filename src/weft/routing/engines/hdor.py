@@ -22,8 +22,8 @@ from weft.routing.engine_registry import (
     engine,
     row_sources,
 )
-from weft.routing.lane_assignment import TablePaths, check_vls, refuse_lanes
-from weft.routing.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.lane_assignment import TablePaths, check_vls, in_lanes, refuse_lanes
+from weft.routing.routes import Routes
 from weft.routing.structure.kns import Kns, find_kns
 
 #: Order of dimensions along a path: shortest lines first, or longest lines first.
@@ -107,10 +107,7 @@ def hdor(
         sl = own if used == 1 else np.where(sl > 0, sl + np.uint8(spread - 1), own)
     if spread < lanes:
         notes.append(f"destinations are spread over {spread} lanes, not {lanes}")
-    return TableRoutes(
-        "hdor", fabric.digest, notes=tuple(notes),
-        table=table, sl=sl, lanes=VirtualLanes.uniform(range(int(sl.max(initial=0)) + 1)),
-    )  # fmt: skip
+    return in_lanes("hdor", fabric, table, sl, int(sl.max(initial=0)) + 1, notes=tuple(notes))
 
 
 def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uint8]:

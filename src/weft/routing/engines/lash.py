@@ -25,9 +25,9 @@ from weft.routing.engine_registry import (
     sending_rows,
     worst_load,
 )
-from weft.routing.lane_assignment import MOST_LANES, TablePaths, check_vls, refuse_lanes
+from weft.routing.lane_assignment import MOST_LANES, TablePaths, check_vls, in_lanes, refuse_lanes
 from weft.routing.opensm.ports import check_lmc
-from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.routing.routes import TableRoutes
 
 #: On fabrics with more edges, only one rule to choose paths is tried. If balanced minimal paths
 #: need at most two lanes and these are available, no rule is tried.
@@ -85,14 +85,7 @@ def lash(
     refuse_lanes(fewest, max_vls)
     attempts = [layers for layers in attempts if layers.used == fewest]
     best = min(attempts, key=lambda layers: worst_load(fabric, layers.table, lmc))
-    return TableRoutes(
-        "lash",
-        fabric.digest,
-        table=best.table,
-        lmc=lmc,
-        sl=best.sl,
-        lanes=VirtualLanes.uniform(range(best.used)),
-    )
+    return in_lanes("lash", fabric, best.table, best.sl, best.used, lmc=lmc)
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 from weft.routing.engines.sssp import sssp_table
-from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
 from weft.routing.opensm.ports import check_lmc
-from weft.routing.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.routes import Routes
 
 #: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
 PASSES = 5
@@ -130,14 +130,7 @@ def nue(
     if best.lanes > 1:
         rows = fabric.graph.destination_row
         sl = np.where(rows >= 0, best.lane[rows], 0).astype(np.uint8).repeat(1 << lmc)
-    return TableRoutes(
-        "nue",
-        fabric.digest,
-        table=best.table,
-        lmc=lmc,
-        sl=sl,
-        lanes=VirtualLanes.uniform(range(best.lanes)),
-    )
+    return in_lanes("nue", fabric, best.table, sl, best.lanes, lmc=lmc)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.flows import read_flows
 from weft.routing.engine_registry import PASSES, Passes, empty_table, engine, fill_balanced
-from weft.routing.lane_assignment import assign_lanes, check_vls
-from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
+from weft.routing.routes import TableRoutes
 
 
 @engine("sar", deadlock_free=True, lmc=False, needs="flows")
@@ -113,9 +113,7 @@ def sar_routes(
     flows = _flows(fabric, source, destination)
     fill_balanced(fabric, table, passes=passes, flows=flows)
     sl, lanes = assign_lanes(fabric, table, lmc=0, max_vls=max_vls, management=management)
-    return TableRoutes(
-        "sar", fabric.digest, table=table, sl=sl, lanes=VirtualLanes.uniform(range(lanes))
-    )
+    return in_lanes("sar", fabric, table, sl, lanes)
 
 
 def _flows(
