@@ -178,16 +178,11 @@ def show_forecasts(outcomes: Iterable[Outcome], out: Console) -> int:
     found, known, rows = list(outcomes), [], []
     for outcome in found:
         run, told = outcome.run, outcome.forecast
-        axes = {
-            "engine": run.engine, "routing": run.routing, "level": run.level,
-            "sharing": run.sharing, "policy": run.policy, "workload": run.workloads,
-            "placement": run.placements,
-        }  # fmt: skip
-        row = {"run": run.number, **axes, "status": outcome.status, "reason": outcome.reason}
+        row = {"run": run.number, **run.axes, "status": outcome.status, "reason": outcome.reason}
         rows.append(row if told is None else {**row, **asdict(told)})
         if told is not None:
             known.append(told)
-            named = ", ".join(each for each in axes.values() if each is not None)
+            named = ", ".join(each for each in run.axes.values() if each is not None)
             names = {"operations": "operations", "messages": "messages"}
             if run.level in CHOOSING:
                 names["hops"] = f"{run.level}-hops"

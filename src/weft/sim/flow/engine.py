@@ -41,15 +41,9 @@ from weft.workload import Kind, Workload
 
 #: Options of `lay_routes`.
 LAYING = (
-    "multipath",
-    "minimal_share",
-    "seed",
-    "ports",
-    "switch_latency_ns",
-    "latency_ns",
-    "adapter_gbps",
-    "adapter_latency_ns",
-)
+    "multipath", "minimal_share", "seed", "ports", "switch_latency_ns", "latency_ns",
+    "adapter_gbps", "adapter_latency_ns",
+)  # fmt: skip
 #: A number of arrivals that no run reaches.
 NO_LIMIT = 2**62
 

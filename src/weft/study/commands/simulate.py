@@ -86,10 +86,7 @@ def points(keys: Simulation, files: Files) -> list[Point]:
     common = keys.model_dump(mode="json", exclude_none=True)
     found = []
     for run in keys.runs:
-        axes = {
-            "engine": run.engine, "routing": run.routing, "level": run.level,
-            "sharing": run.sharing, "policy": run.policy,
-        }  # fmt: skip
+        axes = run.method
         # A single policy or sharing model follows from the engine and the level.
         for name in ("sharing", "policy"):
             if len(getattr(keys, name) or ()) < 2:
@@ -107,11 +104,7 @@ def _parameters(common: Mapping[str, Any], run: Run) -> dict[str, Any]:
     for item in settings(RunSettings):
         if item.key not in own:
             keys.pop(item.key, None)
-    single = {
-        "engine": run.engine, "routing": run.routing, "level": run.level, "sharing": run.sharing,
-        "policy": run.policy,
-    }  # fmt: skip
-    for name, value in single.items():
+    for name, value in run.method.items():
         keys.pop(name, None)
         if value is not None:
             keys[name] = value

@@ -243,13 +243,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
     row |= {
         "run": run.number,
-        "engine": run.engine,
-        "routing": run.routing,
-        "level": run.level,
-        "sharing": run.sharing,
-        "policy": run.policy,
-        "workload": run.workloads,
-        "placement": run.placements,
+        **run.axes,
         "status": outcome.status,
         "reason": outcome.reason or None,
     }
@@ -299,7 +293,7 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
         return []
     work = mix.workload
     rolled = isinstance(result, RolledResult)  # of one job, from time 0
-    job_of_message = None if rolled else mix.job[work.rank[work.messages]]
+    job_of_message: Any = None if rolled else mix.job[work.rank[work.messages]]
     timed = not rolled and not isinstance(result, StaticWorkload)
     calculation, until = _times(result) if timed else (None, None)
     rows = []

@@ -505,3 +505,14 @@ class Run:
         """Placements of the jobs, as one text; one placement if all are equal."""
         placements = [placement for _, placement in self.jobs]
         return placements[0] if len(set(placements)) == 1 else " + ".join(placements)
+
+    @property
+    def method(self) -> dict[str, str | None]:
+        """How it is computed, by key of an experiment."""
+        names = ("engine", "routing", "level", "sharing", "policy")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def axes(self) -> dict[str, str | None]:
+        """The method, the workloads and the placements, by key."""
+        return {**self.method, "workload": self.workloads, "placement": self.placements}
