@@ -1,4 +1,4 @@
-"""Binary heaps over two arrays: times, and int64 items that order entries of equal times."""
+"""Sorting, and heaps over two arrays: times, and items that order entries of equal times."""
 
 from weft.kernels.lean import part_njit
 
@@ -39,3 +39,24 @@ def sift_down(key_time, key_item, size):
         index = child
     key_time[index] = time
     key_item[index] = item
+
+
+@part_njit()
+def sort_part(numbers, begin, end):
+    """Sort ``numbers[begin:end]`` in place (Shell's method); most often it is already sorted.
+
+    Numpy's sort takes a second to compile.
+    """
+    ordered = True
+    for at in range(begin + 1, end):
+        ordered = ordered and numbers[at - 1] <= numbers[at]
+    gap = 0 if ordered else (end - begin) // 2
+    while gap:
+        for at in range(begin + gap, end):
+            moved = numbers[at]
+            to = at
+            while to >= begin + gap and numbers[to - gap] > moved:
+                numbers[to] = numbers[to - gap]
+                to -= gap
+            numbers[to] = moved
+        gap //= 2

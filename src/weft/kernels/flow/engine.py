@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_remove, maxmin_solve
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
+from weft.kernels.heaps import sort_part
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.events import ARRIVE, BEGIN, START, push_event, same_until
 from weft.kernels.program.operations import (
@@ -23,7 +24,6 @@ from weft.kernels.program.operations import (
     queue_of,
     start_ready,
 )
-from weft.kernels.sorting import sort_part
 
 # Reasons for which the loop returns.
 DONE = 0

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.heaps import sort_part
 from weft.kernels.routing.distances import UNREACHED
-from weft.kernels.sorting import sort_part
 
 #: States of a dependency.
 UNUSED, USED, BLOCKED = 0, 1, 2
