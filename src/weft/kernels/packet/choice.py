@@ -48,10 +48,7 @@ def lane_by_ports(net, slot, row, link):
 
 @part_njit()
 def lane_of(net, slot, row, candidate):
-    """Return the lane of a packet on the link of a candidate.
-
-    `net`: a `weft.kernels.packet.net.Net`. `candidate`: a `CANDIDATE`. Returns int64.
-    """
+    """Return the lane of a packet on the link of a candidate."""
     if net.rules.lane_kind == BY_CANDIDATE:
         return np.int64(candidate.lane)
     if net.rules.lane_kind == BY_PORTS:

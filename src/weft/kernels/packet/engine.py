@@ -12,14 +12,7 @@ from weft.kernels.packet.adapter import can_send, choose_pair, deliver, foresee,
 from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
-from weft.kernels.packet.lanes import (
-    credits_of,
-    duration,
-    kind_of,
-    lane_served,
-    rounded,
-    wake,
-)
+from weft.kernels.packet.lanes import credits_of, duration, kind_of, lane_served, rounded, wake
 from weft.kernels.packet.mail import agree, send_on, take_mail
 from weft.kernels.packet.records import NEVER
 from weft.kernels.packet.route import CANDIDATES, TABLES, route

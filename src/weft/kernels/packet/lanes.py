@@ -1,6 +1,7 @@
 """Credits of lanes, and the arbitration between the lanes of a link.
 
-`net` is a `weft.kernels.packet.net.Net`, `lane` a `LANE`; times are int64 ps.
+`net` is a `weft.kernels.packet.net.Net`, `credits` its `Credits`, `lane` a `LANE`; times are
+int64 ps.
 """
 
 import numpy as np
@@ -26,10 +27,7 @@ def rounded(size_bytes, rate_gbps):
 
 @tiny_njit()
 def kind_of(net, link):
-    """Return the `KIND` of a link.
-
-    `net`: a `weft.kernels.packet.net.Net`. `link`, int64. Returns KIND.
-    """
+    """Return the `KIND` of a link."""
     return net.topology.kinds[net.topology.links[link].kind]
 
 
@@ -62,11 +60,7 @@ def wake(net, link, time):
 
 @part_njit()
 def credits_now(credits, lane, now):
-    """Return the credits of a lane, including those that have returned by now.
-
-    `credits`: a `weft.kernels.packet.net.Credits`. `lane`: a `LANE`. `now`, int64, ps. Returns
-    int64.
-    """
+    """Return the credits of a lane, including those that have returned by now."""
     returns = credits.returns
     first = np.int64(lane.first_return)
     while first >= 0 and returns[first].time_ps <= now:

@@ -394,25 +394,11 @@ class PacketRunState:
         if not self.snapshot_ps:
             return None
         seen = [moment for moment in self.seen if moment[0] <= end]
-        links, lanes = self._shape
-
-        def stacked(index: int, dtype: Any, *shape: int) -> NDArray[Any]:
-            if not seen:
-                return np.zeros((0, *shape), dtype=dtype)
-            return np.stack([moment[index] for moment in seen])
-
-        return Snapshots(
-            time_ps=np.array([moment[0] for moment in seen], dtype=np.int64),
-            held=stacked(1, np.int32, links, lanes),
-            wants=stacked(2, np.int32, links, lanes),
-            wants_vl=stacked(3, np.int8, links, lanes),
-            why=stacked(4, np.uint8, links, lanes),
-            packets=stacked(5, np.int64, links, lanes),
-            wire_bytes=stacked(6, np.int64, links, lanes),
-            wait_ps=stacked(7, np.int64, links, lanes),
-            busy_ps=stacked(8, np.int64, links),
-            blocked_ps=stacked(9, np.int64, links),
-        )
+        like = 0, *self.buffers(), *self.counters(end)  # shapes and types, if there is none
+        stacks = (np.stack(each)[1:] for each in zip(like, *seen, strict=True))
+        names = ("time_ps", "held", "wants", "wants_vl", "why",
+                 "packets", "wire_bytes", "wait_ps", "busy_ps", "blocked_ps")  # fmt: skip
+        return Snapshots(**dict(zip(names, stacks, strict=True)))
 
     def _grow(self, part: int) -> None:
         """Double the slots of the calendar and of credit returns of a part."""
