@@ -102,14 +102,13 @@ def run_level(
 
     try:
         options = experiment.options(run)
-        if run.level != "static":
+        if run.level != "static" and not dry:
             options["progress"] = watched
         if run.level == "flow":
             options["coefficients"] = model
         if run.level == "packet":
             options["trace"] = [traced(text, mix) for text in experiment.trace]
         if dry:
-            options.pop("progress", None)
             told = forecast(fabric, routes, mix.workload, mix.hosts, level=run.level, **options)
             told.check()
             return Outcome(run, "not run", mix=mix, notes=notes, forecast=told)
