@@ -196,14 +196,9 @@ def analyse(
         If the routes do not define the links of a flow.
     """
     flows = host_flows(
-        fabric,
-        sources,
-        destinations,
-        weights=weights,
-        ports=ports,
-        lid_offset=lid_offset,
+        fabric, sources, destinations, weights=weights, ports=ports, lid_offset=lid_offset,
         lmc=routes.lmc,
-    )
+    )  # fmt: skip
     loads = flow_loads(fabric, routes, flows)
     of_flows = None
     if per_flow and routes.settled:

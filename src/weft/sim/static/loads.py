@@ -267,14 +267,9 @@ def link_loads(
         If some flows have no path; they add no load.
     """
     flows = host_flows(
-        fabric,
-        sources,
-        destinations,
-        weights=weights,
-        ports=ports,
-        lid_offset=lid_offset,
+        fabric, sources, destinations, weights=weights, ports=ports, lid_offset=lid_offset,
         lmc=routes.lmc,
-    )
+    )  # fmt: skip
     loads = flow_loads(fabric, routes, flows)
     if loads.unrouted:
         warnings.warn(

@@ -74,14 +74,9 @@ def read(
     if builder is not None and not _LOOP.search(text):
         raise NotApplicable("a trace without loops has each operation once")
     return trace_workload(
-        text,
-        str(Path(file)),
-        ranks=ranks,
-        seed=seed,
-        parameters=parameters_of(parameters),
-        max_operations=max_operations,
-        builder=builder,
-    )
+        text, str(Path(file)), ranks=ranks, seed=seed, parameters=parameters_of(parameters),
+        max_operations=max_operations, builder=builder,
+    )  # fmt: skip
 
 
 @workload_writer("trace", suffixes=(".trace",))
