@@ -296,7 +296,8 @@ def _send_flit(net, ranks, now, number):
             flit |= HEAD
             origin = net.origins[sending.packet]
             origin.entered = now
-            origin.way += output.latency
+            if rules.circuits:
+                origin.way += output.latency
         sending.left -= 1
         net.count.injected += rules.warmup <= now < rules.end
         if sending.left == rules.circuits:

@@ -117,6 +117,7 @@ def _fetch(net, begin, end, place):
         prefetch(net.inputs, number)
         prefetch(net.in_lanes, number << rules.lane_shift)
         prefetch(net.in_lanes, (number << rules.lane_shift) + rules.lanes - 1)
+        prefetch(net.flits, number * rules.depth << rules.lane_shift)
     while outputs:
         number = np.int64(router.first_out) + lowest_bit(outputs)
         outputs &= outputs - ONE

@@ -260,7 +260,7 @@ def arrivals(net, now, node, router):
             place = np.int64(here.first) + here.count - 2
             if place >= rules.depth:
                 place -= rules.depth
-            net.flits[lane * rules.depth + place] = flit
+            net.flits[(number * rules.depth + place) << rules.lane_shift | k] = flit
         else:
             here.front = flit
             if flit & HEAD:
@@ -351,7 +351,9 @@ def take_flit(net, now, router, port, number, k):
     flit = np.int64(here.front)
     here.count -= 1
     if here.count:
-        here.front = net.flits[lane * rules.depth + here.first]
-        here.first = here.first + 1 if here.first + 1 < rules.depth else 0
+        place = np.int64(here.first)
+        here.front = net.flits[(number * rules.depth + place) << rules.lane_shift | k]
+        # A short queue stays in the same memory.
+        here.first = place + 1 if place + 1 < rules.depth and here.count > 1 else 0
     send_credit(net, now, number, k)
     return flit

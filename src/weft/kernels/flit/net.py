@@ -110,8 +110,10 @@ class Traffic(NamedTuple):
 class Scratch(NamedTuple):
     """Arrays of the allocation of a switch, by port of a router."""
 
-    #: uint64 [64]: input ports that request each output port.
+    #: uint64 [64]: input ports that request each output port; 0 between allocations.
     requests: Any
+    #: int32 [64]: lanes that chose each output port; 0 between allocations.
+    asking: Any
     #: int32 [64]: lane that each input port offers.
     offers: Any
     #: uint64 [64]: output ports that grant each input port.
@@ -151,8 +153,8 @@ class FlitNet(NamedTuple):
     #: Records of these names.
     routers: Any
     endpoints: Any
-    #: int32 [input lanes * depth]: flits in the buffers behind the first one, ``packet <<
-    #: PACKET_SHIFT`` and bits.
+    #: int32 [inputs * depth << lane_shift]: flits in the buffers behind the first one, ``packet <<
+    #: PACKET_SHIFT`` and bits; by place in the buffer, then by lane.
     flits: Any
     #: `QUEUE` and int64 [output lanes * output_buffer]: output queues; a word is ``cycle <<
     #: WORD_SHIFT | flit``, where the flit may leave from that cycle.

@@ -65,12 +65,12 @@ def _age(net, lane):
 def _choose_outputs(net, now, router, node, attempt):
     """Let waiting packets choose outputs.
 
-    Returns bits of the output ports that were chosen, and of those that several packets chose. For
-    the others, `Scratch.offers` has the lane.
+    Returns bits of the output ports that were chosen; `Scratch.offers` has the last lane that chose
+    each of them.
     """
     rules, scratch = net.rules, net.scratch
     row = node - net.rules.router_shift
-    wanted = several = np.uint64(0)
+    wanted = np.uint64(0)
     ports = router.waiting
     while ports:
         port = lowest_bit(ports)
@@ -94,19 +94,18 @@ def _choose_outputs(net, now, router, node, attempt):
                 done |= bit(k)
                 continue
             out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
-            others = scratch.requests[out_port] if wanted & bit(out_port) else np.uint64(0)
-            scratch.requests[out_port] = others | bit(port)
+            scratch.requests[out_port] |= bit(port)
+            scratch.asking[out_port] += 1
             scratch.offers[out_port] = lane
-            several |= wanted & bit(out_port)
             wanted |= bit(out_port)
         scratch.asked[port], scratch.done[port] = asked, done
         scratch.tried[port] = asked | (scratch.tried[port] if attempt else 0)
-    return wanted, several
+    return wanted
 
 
 @part_njit()
 def _next_asking(net, router, out_port):
-    """Return the lane that an output serves next in lane allocation, or -1."""
+    """Return the lane that an output serves next in lane allocation, among those that ask."""
     rules, scratch = net.rules, net.scratch
     number = np.int64(router.first_out) + out_port
     chosen, best = np.int64(-1), np.int64(NEVER)
@@ -138,20 +137,20 @@ def give_lanes(net, now, router, node):
     scratch.used[2] = router.waiting
     attempt = np.int64(0)
     while True:
-        wanted, several = _choose_outputs(net, now, router, node, attempt)
+        wanted = _choose_outputs(net, now, router, node, attempt)
         if not wanted:
             return
         while wanted:
             out_port = lowest_bit(wanted)
             wanted &= wanted - ONE
             output = np.int64(router.first_out) + out_port
-            crowded = several & bit(out_port) != 0
             lane = np.int64(scratch.offers[out_port])
-            while net.outputs[output].free:
+            asking = np.int64(scratch.asking[out_port])
+            crowded = asking > 1
+            while asking and net.outputs[output].free:
+                asking -= 1
                 if crowded:
                     lane = _next_asking(net, router, out_port)
-                    if lane < 0:
-                        break
                 number, k = lane >> shift, lane & ((1 << shift) - 1)
                 port = number - router.first_in
                 scratch.asked[port] &= ~lane_bit(k)
@@ -163,8 +162,7 @@ def give_lanes(net, now, router, node):
                     net.outputs[output].last_given = port
                     net.inputs[number].last_given = k
                     grant_lane(net, router, port, number, k, out, now)
-                if not crowded:
-                    break
+            scratch.requests[out_port], scratch.asking[out_port] = 0, 0
         attempt += 1
         if not rules.adaptive:
             return
@@ -313,9 +311,7 @@ def _offers(net, now, router, ports, outs, speculative):
         if lane < 0:
             continue
         out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
-        if not wanted & bit(out_port):
-            wanted |= bit(out_port)
-            scratch.requests[out_port] = np.uint64(0)
+        wanted |= bit(out_port)
         scratch.requests[out_port] |= bit(port)
         scratch.offers[port] = lane
     matched = np.uint64(0)
@@ -323,6 +319,7 @@ def _offers(net, now, router, ports, outs, speculative):
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
         requests = scratch.requests[out_port]
+        scratch.requests[out_port] = 0
         matched |= bit(_choose_port(net, now, router, out_port, requests, speculative, True))
     return matched
 
@@ -344,15 +341,14 @@ def _grants(net, now, router, ports, outs, speculative):
             if not _bids(net, now, router, lane, outs, speculative):
                 continue
             out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
-            if not wanted & bit(out_port):
-                wanted |= bit(out_port)
-                scratch.requests[out_port] = np.uint64(0)
+            wanted |= bit(out_port)
             scratch.requests[out_port] |= bit(port)
     matched = np.uint64(0)
     while wanted:
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
         requests = scratch.requests[out_port]
+        scratch.requests[out_port] = 0
         port = _choose_port(net, now, router, out_port, requests, speculative, False)
         scratch.granted[port] |= bit(out_port)
         matched |= bit(port)
@@ -422,8 +418,7 @@ def _cross_once(net, now, router):
         link = net.inputs[number]
         lane = number << shift | first_after(np.uint64(link.ready), link.last_lane)
         out_port = np.int64(net.in_lanes[lane].out_port)
-        requests = scratch.requests[out_port] if wanted & bit(out_port) else np.uint64(0)
-        scratch.requests[out_port] = requests | bit(port)
+        scratch.requests[out_port] |= bit(port)
         scratch.offers[port] = lane
         wanted |= bit(out_port)
     while wanted:
@@ -431,6 +426,7 @@ def _cross_once(net, now, router):
         wanted &= wanted - ONE
         output = net.outputs[np.int64(router.first_out) + out_port]
         port = first_after(scratch.requests[out_port], output.last_port)
+        scratch.requests[out_port] = 0
         lane = np.int64(scratch.offers[port])
         output.last_port = port
         net.inputs[lane >> shift].last_lane = lane & ((1 << shift) - 1)

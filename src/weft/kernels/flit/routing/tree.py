@@ -55,10 +55,17 @@ def route_random(net, now, row, lane, packet, attempt):
     """Take a random output upwards, on any lane of the packet's class."""
     if attempt:
         return False
-    tree = net.routes.rows[row]
-    output = _down(net, tree, np.int64(net.packets[packet].destination), packet)
-    if output < 0:
-        output = np.int64(net.routes.output[tree.up + draw(net, packet, np.int64(tree.width))])
+    tree, destination = net.routes.rows[row], np.int64(net.packets[packet].destination)
+    behind = np.int64(net.routes.leaf[destination]) - tree.low
+    is_below = 0 <= behind < tree.high - tree.low
+    if tree.span == 0 and is_below:
+        output = np.int64(net.inputs[destination].tail)
+    else:
+        # Up and down without a branch, which would often be mispredicted.
+        child = (behind if is_below else 0) // max(tree.span, 1)
+        first = tree.down + child * tree.parallel if is_below else np.int64(tree.up)
+        cables = np.int64(tree.parallel if is_below else tree.width)
+        output = np.int64(net.routes.output[first + draw(net, packet, cables)])
     choose(net, lane, output, lanes_of(net, packet, 0, net.rules.class_lanes))
     return True
 
