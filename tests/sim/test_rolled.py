@@ -26,6 +26,7 @@ from weft.workload.load import load_rolled, load_workload
 from weft.workload.placement import host_of_rank
 from weft.workload.places import Places
 from weft.workload.rolled import RolledBuilder
+from weft.workload.trace import trace_workload
 
 TIMES = ("posted", "ended", "left", "arrived")
 Make = Callable[[Any], Any]
@@ -467,3 +468,10 @@ def test_a_deadlock_is_an_error() -> None:
     net = fabric("xgft:1;4;1")
     with pytest.raises(InputError, match="deadlocks"):
         simulate(net, route(net, "minhop"), builder.build())
+
+
+def test_nested_loops_beyond_memory_are_refused_before_they_are_stored() -> None:
+    text = "RANKS 4\n" + "REPEAT 30000\n" * 3 + "SENDRECV 1 TO +x FROM -x ON g\n" + "END\n" * 3
+    text = "SCOPE g = CART ALL (x: 4) PERIODIC\n" + text
+    with pytest.raises(OutOfMemory, match="operations that ranks have in common would take"):
+        trace_workload(text, builder=RolledBuilder)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weft.core.arguments import need_memory
 from weft.core.errors import NotApplicable
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.program_order import NONE, Rows
@@ -22,6 +23,8 @@ Ints = NDArray[np.int64]
 ROLLED_FROM = 2**24
 #: Largest number of maps of peers and of sets of ranks, which have an entry for every rank.
 _MOST_MAPS = 4096
+#: Least memory of an operation that is stored: its columns, and its set of ranks.
+_STORED_BYTES = 64
 #: Least number of ranks, on average, for which an operation is stored once for a command.
 _LEAST_COMMON = 8
 
@@ -197,6 +200,8 @@ class RolledBuilder(WorkloadBuilder):
             for step in range(2, count):
                 add(step)
             return
+        what = f"{length * more:,} operations that ranks have in common"
+        need_memory(_STORED_BYTES * length * more, what, "use fewer rounds")
         columns = [np.array(self._ops.column(at)[begin:]) for at in range(10)]
         self._ops.extend(length * more, *(np.tile(column, more) for column in columns))
         shift = length * np.repeat(np.arange(1, more + 1), len(edges[0]))
