@@ -49,6 +49,16 @@ def test_a_large_workload_without_common_rounds_says_why(capsys, monkeypatch) ->
     assert err.endswith("choose, for a collective, a size that the number of ranks divides\n")
 
 
+def test_loops_that_fit_neither_way_are_refused_without_the_second(capsys, tmp_path) -> None:
+    send = "SENDRECV 1 TO (rank + 1) % size FROM (rank - 1) % size\n"
+    program = tmp_path / "loops.trace"
+    program.write_text("RANKS 4\n" + "REPEAT 30000\n" * 3 + send + "END\n" * 3)
+    words = TREE, "--engine", "dmodk", "--level", "flow", "--workload", str(program)
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert "operations that ranks have in common would take" in err
+
+
 def test_lists_are_compared_and_runs_that_do_not_fit_are_explained(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",

@@ -409,6 +409,8 @@ class _Session:
                 work = load_rolled(text, above=ROLLED_FROM, **given)
                 if work.num_messages > ROLLED_FROM:
                     return work
+            except OutOfMemory:  # nor does it fit in full
+                raise
             except NotApplicable as reason:
                 why = f"; its rounds are not computed once, because {reason}"
         try:
