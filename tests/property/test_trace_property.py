@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +15,20 @@ from tests.random_traces import Sense, Syntax, random_workload
 from tests.reference.trace import plain_workload
 
 from weft.core.errors import InputError, NotApplicable, WeftError
-from weft.workload import Workload
+from weft.workload import Workload, WorkloadBuilder
 from weft.workload.trace import (
     TraceError,
     dense_text,
     format_program,
-    lower,
     parse,
     trace_workload,
 )
 from weft.workload.trace.dense_reader import read_dense
+
+
+def lower(text: str, **options: Any) -> Workload:
+    """Return the workload of a text, also of the dense form, by the reader of the full language."""
+    return trace_workload(text, builder=WorkloadBuilder, **options)
 
 
 def assert_equal(one: Workload, other: Workload) -> None:
@@ -81,8 +86,8 @@ def test_a_broken_text_gives_one_clear_error(seed: int) -> None:
 @settings(max_examples=examples(60))
 @given(SEEDS, st.integers(1, 6))
 def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -> None:
-    program = Syntax(seed).program()
-    error = refusal(lambda: lower(program, ranks=ranks, max_operations=2000))
+    text = format_program(Syntax(seed).program())
+    error = refusal(lambda: lower(text, ranks=ranks, max_operations=2000))
     assert error is None or str(error)
 
 
@@ -93,8 +98,8 @@ def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -
 @given(SEEDS)
 def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
     source = Sense(seed)
-    program = parse(source.text())
-    assert_merged(lower(program, ranks=source.ranks), plain_workload(program, source.ranks))
+    text = source.text()
+    assert_merged(lower(text, ranks=source.ranks), plain_workload(parse(text), source.ranks))
 
 
 def assert_merged(ours: Workload, theirs: Workload) -> None:
@@ -136,7 +141,7 @@ def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     assert_equal(trace_workload(text), workload)
     assert read_dense(text, None, 10**6) is not None
     # The reader of the full language gives the same result for this text.
-    assert_equal(lower(parse(text)), workload)
+    assert_equal(lower(text), workload)
     assert format_program(parse(text)) == text
 
 
@@ -150,7 +155,7 @@ def test_both_readers_agree_on_broken_dense_texts(end: str, seed: int) -> None:
         try:
             if quick:
                 return trace_workload(text, max_operations=5000)
-            return lower(parse(text), max_operations=5000)
+            return lower(text, max_operations=5000)
         except InputError as error:
             return error.message.partition("; in '")[0]
 
