@@ -62,7 +62,7 @@ COMMANDS = {
     ],
     "topologies": ["topologies", "--hosts", "{n}"],
     "keys": ["keys", "{tree}", "--workload", "permutation"],
-    "what-if, cables": ["what-if", "{tree}", "--engine", "dmodk"],
+    "what-if, cables": ["what-if", "{tree}", "--engine", "dmodk", "--fail", "each-cable"],
     "cost": ["cost", "{tree}"],
 }  # fmt: skip
 
