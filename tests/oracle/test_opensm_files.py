@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.opensm_dumps import lid_matrix, shortest_hops, sl2vl_dump
 from tests.oracle.tools import require_tools, simulator
 from tests.processes import PATIENCE_S
 from tests.random_fabrics import random_fabric
@@ -22,11 +23,11 @@ from weft.fabrics.load import fabric as load
 from weft.routing import route
 from weft.routing.opensm.dumps import find_dumps, load_tables
 from weft.routing.opensm.lfts import lft_dump, read_lfts
-from weft.routing.opensm.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.routing.opensm.lid_matrix import read_lid_matrix
 from weft.routing.opensm.lids import Lids, guid2lid, predict_lids, read_guid2lid
 from weft.routing.opensm.ports import port_guids
 from weft.routing.opensm.qos import endpoint_sls, qos_options, qos_policy
-from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.routing.opensm.sl2vl import read_sl2vl
 from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.subnet.live.subnet import live
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.ibdiagnet2_files import far, pm, with_lids
+from tests.opensm_dumps import sl2vl_dump
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
@@ -18,7 +19,7 @@ from weft.routing.opensm.dumps import DumpTables, find_dumps, load_tables
 from weft.routing.opensm.far import parse_far
 from weft.routing.opensm.lfts import lft_dump, read_lfts
 from weft.routing.opensm.lids import known_lids
-from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.routing.opensm.sl2vl import read_sl2vl
 from weft.routing.routes import CandidateRoutes, TableRoutes, VirtualLanes
 from weft.routing.validation.validate import validate
 

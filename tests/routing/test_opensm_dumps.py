@@ -6,15 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.opensm_dumps import lid_matrix, shortest_hops, sl2vl_dump
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routing import route
 from weft.routing.opensm.lfts import lft_dump
-from weft.routing.opensm.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.routing.opensm.lid_matrix import read_lid_matrix
 from weft.routing.opensm.lids import Lids, predict_lids
-from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.routing.opensm.sl2vl import read_sl2vl
 from weft.routing.routes import TableRoutes, VirtualLanes
 
 

@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.formats.records import numbered_lines, shown
-from weft.kernels.routing.distances import UNREACHED
-from weft.routing.opensm.lids import Lids, known_lids, predict_lids
+from weft.routing.opensm.lids import Lids, known_lids
 from weft.routing.opensm.ports import by_switch_guid, port_guids, refuse_forwarding_hosts
 
 #: Value that means no path.
@@ -33,63 +32,6 @@ _ROW = re.compile(
 )
 
 
-def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
-    """Return the hops between switches by output port, as counted by OpenSM's minhop.
-
-    `fabric`: any fabric whose hosts do not forward.
-
-    Returns uint8 [switches, target switches, 1 + largest number of ports]: hops to the target
-    through each port, 255 without a path; the entry of port 0 is the fewest hops.
-    """
-    refuse_forwarding_hosts(fabric)
-    graph, count = fabric.graph, fabric.num_switches
-    graph.need_memory(count, graph.max_port + 1, "hops by port")
-    hops = graph.hops()
-    # The neighbour at the near end of a longest path counts one hop more by that port.
-    far = hops[(hops >= NO_PATH - 1) & (hops != UNREACHED)]
-    if len(far):
-        raise NotApplicable(
-            f"{fabric.name} has paths of {far.max()} hops; OpenSM's matrix allows at most 253"
-        )
-    least = np.where(hops == UNREACHED, NO_PATH, hops).astype(np.uint8)
-    matrix = np.full((count, count, graph.max_port + 1), NO_PATH, dtype=np.uint8)
-    matrix[:, :, 0] = least.T
-    # Hops are symmetric, so `least` also has the hops from each neighbour to all targets.
-    by_port = least[graph.edge_row]
-    by_port[by_port != NO_PATH] += 1
-    matrix[graph.edge_tail, :, graph.edge_port] = by_port
-    return matrix
-
-
-def lid_matrix(
-    fabric: Fabric, hops: NDArray[np.uint8] | None = None, lids: Lids | None = None
-) -> str:
-    """Return the dump of a matrix of hops.
-
-    `hops`: matrix in the form of `shortest_hops`; by default the result of that function. `lids`:
-    LIDs, by default those that OpenSM assigns; switches without a LID are left out.
-    """
-    hops = shortest_hops(fabric) if hops is None else hops
-    lids = predict_lids(fabric) if lids is None else lids
-    base = lids.base[fabric.num_endpoints :]
-    guids = port_guids(fabric)[fabric.num_endpoints :]
-    digits = [f" {value:02x}" for value in range(NO_PATH + 1)]
-    targets = [target for target in np.argsort(base, kind="stable").tolist() if base[target]]
-    parts = []
-    order = np.argsort(fabric.node_guid[: fabric.num_switches].byteswap(), kind="stable")
-    for switch in order.tolist():
-        if not base[switch]:
-            continue
-        parts.append(f"Switch: guid 0x{fabric.node_guid[switch]:016x}\n")
-        ports = int(fabric.num_ports[switch]) + 1
-        for target in targets:
-            if hops[switch, target, 0] == NO_PATH:
-                continue
-            row = "".join(digits[value] for value in hops[switch, target, :ports].tolist())
-            parts.append(f"0x{base[target]:04x}:{row} # portguid 0x{guids[target]:016x}\n")
-    return "".join(parts)
-
-
 def read_lid_matrix(
     fabric: Fabric, path: str | Path, *, lids: Lids | None = None
 ) -> NDArray[np.uint8]:
@@ -99,7 +41,8 @@ def read_lid_matrix(
     those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself uses
     it.
 
-    Returns the matrix in the form of `shortest_hops`; 255 for missing entries.
+    Returns uint8 [switches, target switches, 1 + largest number of ports]: hops to the target
+    through each port, 255 for missing entries; the entry of port 0 is the fewest hops.
     """
     refuse_forwarding_hosts(fabric)
     lids = known_lids(fabric) if lids is None else lids

@@ -26,13 +26,10 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.formats.records import numbered_lines, shown
-from weft.routing.opensm.lids import Lids
 from weft.routing.opensm.ports import (
     by_port_guid,
     destination_name,
     explain_guid,
-    node_types,
-    port_guids,
     refuse_forwarding_hosts,
 )
 from weft.routing.routes import NUM_SLS, VirtualLanes
@@ -46,8 +43,6 @@ _BYTES = re.compile(
     r"(?P<levels>(?: 0x[0-9a-fA-F]{2}){8})",
     re.ASCII,
 )
-_RULER = "#--------------------------------------------------------"
-_HEADING = "#in out : " + "".join(f"{sl:<3}" for sl in range(NUM_SLS)).rstrip()
 _MAX_VL = 15
 
 
@@ -157,52 +152,3 @@ def _lanes(
     index = np.zeros(len(switch_tables), dtype=np.int32)
     index[present] = number.reshape(-1)
     return VirtualLanes(tables, index, base[:-1], ports)
-
-
-def sl2vl_dump(
-    fabric: Fabric, lanes: VirtualLanes, lids: Lids, adapters: NDArray[np.uint8] | None = None
-) -> str:
-    """Return SL to VL tables in the format of OpenSM's dump.
-
-    `lids`: LIDs; ports without a LID are left out. `adapters` [endpoints, 16]: tables of adapters,
-    by default table 0 of `lanes`.
-    """
-    refuse_forwarding_hosts(fabric)
-    if adapters is None:
-        adapters = np.broadcast_to(lanes.tables[0], (fabric.num_endpoints, NUM_SLS))
-    texts = [_text(table) for table in lanes.tables.tolist()]
-    types = node_types(fabric)
-    guids = port_guids(fabric)
-    nodes = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
-    parts = []
-    for port in np.argsort(guids.byteswap(), kind="stable").tolist():
-        if not lids.base[port]:
-            continue
-        node = int(nodes[port])
-        parts.append(
-            f"{types[node]} 0x{guids[port]:016x}, base LID {lids.base[port]}, "
-            f'"{fabric.descriptions[node]}"\n{_HEADING}\n{_RULER}\n'
-        )
-        if port < fabric.num_endpoints:
-            parts.append(f"0   0   :{_text(adapters[port].tolist())}\n")
-        else:
-            parts += _switch_rows(fabric, lanes, node, texts)
-        parts.append(f"{_RULER}\n\n")
-    return "".join(parts)
-
-
-def _switch_rows(fabric: Fabric, lanes: VirtualLanes, switch: int, texts: list[str]) -> list[str]:
-    links = fabric.port_link[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
-    rows = []
-    for out in (np.flatnonzero(links >= 0) + 1).tolist():
-        for into in range(len(links) + 1):
-            number = 0
-            if not lanes.is_uniform:
-                at = lanes.base[switch] + into * int(lanes.ports[switch]) + out
-                number = int(lanes.index[at])
-            rows.append(f"{into:<3} {out:<3} :{texts[number]}\n")
-    return rows
-
-
-def _text(table: list[int]) -> str:
-    return "".join(f" {vl:<2}" for vl in table)
