@@ -8,7 +8,7 @@ import pytest
 from tests.reference import contention as plain
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention import model as contention
-from weft.sim.flow.contention.model import penalties, predict, predict_elapsed, predict_steps
+from weft.sim.flow.contention.model import penalties, predict, predict_steps
 
 MODELS = [
     INFINIBAND,
@@ -101,11 +101,11 @@ def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far:
     expected = plain.predict(
         edges, [Fraction(s) for s in sizes], [Fraction(s) for s in starts], inverse
     )
-    completion, elapsed = predict_elapsed(*ends, sizes, starts, float(inverse))
+    short = predict_steps(*ends, sizes, starts, float(inverse), recorded=False)
     exact = [float(end - Fraction(start)) for end, start in zip(expected, starts, strict=True)]
-    np.testing.assert_allclose(elapsed, exact, rtol=1e-12)
+    np.testing.assert_allclose(short.elapsed_s, exact, rtol=1e-12)
     # The only error is one rounding of the clock time.
-    np.testing.assert_allclose(completion, [float(t) for t in expected], rtol=2.3e-16)
+    np.testing.assert_allclose(short.completion_s, [float(t) for t in expected], rtol=2.3e-16)
     steps = predict_steps(*ends, sizes, starts, float(inverse))
     np.testing.assert_allclose(steps.elapsed_s, exact, rtol=1e-12)
 
@@ -119,5 +119,8 @@ def test_both_kernels_agree_on_graphs_of_hundreds_of_edges(monkeypatch, model) -
     result = []
     for few in (0, 1000):
         monkeypatch.setattr(contention, "_FEW_EDGES", few)
-        result.append(predict_elapsed(source, destination, sizes, starts, model=model))
-    np.testing.assert_allclose(result[0], result[1], rtol=1e-10)
+        result.append(
+            predict_steps(source, destination, sizes, starts, model=model, recorded=False)
+        )
+    for one, other in zip(*((each.completion_s, each.elapsed_s) for each in result), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)

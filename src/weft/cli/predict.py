@@ -27,7 +27,6 @@ from weft.sim.flow.contention.graph_file import (
 from weft.sim.flow.contention.model import (
     PAPER_INVERSE_BANDWIDTH,
     ContentionSteps,
-    predict_elapsed,
     predict_steps,
 )
 
@@ -95,19 +94,17 @@ def predict_command(
     if inverse is None:
         inverse = PAPER_INVERSE_BANDWIDTH
     with announced_compile():
-        given = (*graph.nodes(), graph.size_bytes, graph.start_s, inverse)
-        if steps or len(graph.names) <= MOST_PENALTIES:
-            result = predict_steps(*given, model=model)
-            completion, elapsed = result.completion_s, result.elapsed_s
-        else:
-            result = None
-            completion, elapsed = predict_elapsed(*given, model=model)
+        recorded = steps or len(graph.names) <= MOST_PENALTIES
+        result = predict_steps(
+            *graph.nodes(), graph.size_bytes, graph.start_s, inverse, model=model, recorded=recorded
+        )
+    completion, elapsed = result.completion_s, result.elapsed_s
     digits = _digits(completion, elapsed)
     out = console()
-    if steps and result is not None:
+    if steps:
         out.print(_steps_table(graph, result, digits))
     else:
-        out.print(_table(graph, result, completion, elapsed, inverse, digits))
+        out.print(_table(graph, result, inverse, digits, penalties=recorded))
     emit(
         edges=lambda: [
             dict(zip(_EDGE, row, strict=True))
@@ -119,7 +116,7 @@ def predict_command(
         inverse_bandwidth_s_per_byte=inverse,
     )  # fmt: skip
     counts = _count(len(graph.names), "edge")
-    if result is not None:
+    if recorded:
         counts += f", {_count(len(result.end_s), 'step')}"
     out.print(
         f"{counts}, {inverse:g} s/byte ({1 / inverse / 1e9:.4g} GB/s); last completion at "
@@ -166,20 +163,14 @@ def _number(value: float) -> str:
 
 
 def _table(
-    graph: ContentionGraph,
-    result: ContentionSteps | None,
-    completion: NDArray[np.float64],
-    elapsed: NDArray[np.float64],
-    inverse: float,
-    digits: int,
+    graph: ContentionGraph, result: ContentionSteps, inverse: float, digits: int, *, penalties: bool
 ) -> Table:
     """Return a table with one row per edge: its penalties, completion time and slowdown."""
     table = Table()
     table.add_column("edge")
     table.add_column("from", overflow="fold")
     table.add_column("to", overflow="fold")
-    penalties = () if result is None else ("penalties",)
-    for name in ("bytes", "start s", *penalties, "completes s", "slowdown"):
+    for name in ("bytes", "start s", *["penalties"] * penalties, "completes s", "slowdown"):
         table.add_column(name, justify="right")
     for edge, name in enumerate(graph.names):
         size, start = graph.size_bytes[edge], graph.start_s[edge]
@@ -190,9 +181,9 @@ def _table(
             escape(graph.destinations[edge]),
             f"{size:,}",
             f"{start:.{digits}g}",
-            *(() if result is None else (_distinct(result.penalty[:, edge]),)),
-            f"{completion[edge]:.{digits}g}",
-            f"{elapsed[edge] / alone:.3f}" if alone else "-",
+            *([_distinct(result.penalty[:, edge])] if penalties else ()),
+            f"{result.completion_s[edge]:.{digits}g}",
+            f"{result.elapsed_s[edge] / alone:.3f}" if alone else "-",
         )
     return table
 

@@ -17,7 +17,7 @@ from weft.core.settings import Number, Option
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.flow.contention.graph_file import parse_bandwidth, read_contention_graph
-from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_elapsed
+from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_steps
 from weft.study.checks import Files, check_distinct, check_file, check_with
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.experiment.spec import Part, listed
@@ -120,9 +120,10 @@ def predict(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     measured = None if network is None else network.inverse_bandwidth_s_per_byte
     known = (own, measured, graph.inverse_bandwidth_s_per_byte, PAPER_INVERSE_BANDWIDTH)
     inverse = next(each for each in known if each is not None)
-    completion, elapsed = predict_elapsed(
-        *graph.nodes(), graph.size_bytes, graph.start_s, inverse, model=model
+    result = predict_steps(
+        *graph.nodes(), graph.size_bytes, graph.start_s, inverse, model=model, recorded=False
     )
+    completion, elapsed = result.completion_s, result.elapsed_s
     alone = np.asarray(graph.size_bytes) * inverse
     slowdown = elapsed[alone > 0] / alone[alone > 0]
     row = {

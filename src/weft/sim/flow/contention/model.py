@@ -135,7 +135,7 @@ def predict(
     -------
     ndarray
         float64 [edges], completion times in seconds, on the clock of `start_s`. Only the result is
-        rounded to the resolution of that clock; `predict_elapsed` also returns durations at full
+        rounded to the resolution of that clock; `predict_steps` also returns durations at full
         precision.
 
     Raises
@@ -149,28 +149,10 @@ def predict(
     >>> predict([0, 0], [1, 2], 20 * 2**20).round(6).tolist()
     [0.021412, 0.021412]
     """
-    return _solve(
-        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
-    ).completion_s
-
-
-def predict_elapsed(
-    sources: ArrayLike,
-    destinations: ArrayLike,
-    size_bytes: ArrayLike,
-    start_s: ArrayLike = 0.0,
-    inverse_bandwidth_s_per_byte: float = PAPER_INVERSE_BANDWIDTH,
-    *,
-    model: PenaltyModel = INFINIBAND,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the times of `predict`, and the duration of each communication.
-
-    Returns float64 [edges] each, as in `ContentionSteps`.
-    """
-    solution = _solve(
-        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, False
-    )
-    return solution.completion_s, solution.elapsed_s
+    return predict_steps(
+        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model=model,
+        recorded=False,
+    ).completion_s  # fmt: skip
 
 
 def predict_steps(
@@ -181,26 +163,13 @@ def predict_steps(
     inverse_bandwidth_s_per_byte: float = PAPER_INVERSE_BANDWIDTH,
     *,
     model: PenaltyModel = INFINIBAND,
+    recorded: bool = True,
 ) -> ContentionSteps:
-    """Return the solution of `predict` with penalties and remaining bytes of every step.
+    """Return the solution of `predict` with durations, and penalties and bytes left of every step.
 
-    There are at most twice as many steps as edges. Raises `InputError` as `predict` does, and if
-    steps times edges exceed 2^27.
+    There are at most twice as many steps as edges; without `recorded` the result has none of them.
+    Raises `InputError` as `predict` does, and if steps to record times edges exceed 2^27.
     """
-    return _solve(
-        sources, destinations, size_bytes, start_s, inverse_bandwidth_s_per_byte, model, True
-    )
-
-
-def _solve(
-    sources: ArrayLike,
-    destinations: ArrayLike,
-    size_bytes: ArrayLike,
-    start_s: ArrayLike,
-    inverse_bandwidth: float,
-    model: PenaltyModel,
-    recorded: bool,
-) -> ContentionSteps:
     source, destination, nodes = _graph(sources, destinations)
     count = len(source)
     size = finite_numbers(size_bytes, "sizes in bytes", each=count)
@@ -208,7 +177,8 @@ def _solve(
         edge = int(size.argmax())
         raise InputError(f"edge {edge}: a size of {size[edge]:g} bytes is too large")
     start = finite_numbers(start_s, "starts in seconds", each=count)
-    inverse = finite_number(inverse_bandwidth, "the inverse bandwidth in s per byte", above=True)
+    what = "the inverse bandwidth in s per byte"
+    inverse = finite_number(inverse_bandwidth_s_per_byte, what, above=True)
     order = np.argsort(start, kind="stable").astype(np.int64)
     completion, elapsed = np.zeros(count), np.zeros(count)
     empty = np.zeros((0, count))
