@@ -45,10 +45,10 @@ exception that `watch` raises ends the run. The facts are:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -59,6 +59,8 @@ from weft.core.registry import Registry
 from weft.study.checks import seeded
 from weft.study.runs.task import RunFunction, function_name
 from weft.study.runs.typed import perform_typed, typed_runs
+
+Keys = TypeVar("Keys", bound=BaseModel)
 
 study_command = Registry(
     "command of a study", "weft.study.commands", "weft.study_commands",
@@ -116,6 +118,13 @@ def keys_of(name: str) -> type[BaseModel]:
     """Return the model of the keys of a command."""
     model: type[BaseModel] = study_command[name].facts["keys"]
     return model
+
+
+def keys_and_tables(model: type[Keys], parameters: Mapping[str, Any]) -> tuple[Keys, Sequence[str]]:
+    """Return the parameters of a run as keys, and the names of the tables to keep."""
+    given = dict(parameters)
+    tables: Sequence[str] = given.pop("tables")
+    return model.model_validate(given), tables
 
 
 def measures_of(name: str) -> tuple[Measure, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -91,20 +91,12 @@ class OpenLoopHead(Head):
     )
 
 
-if TYPE_CHECKING:
-
-    class OpenLoopRuns(OpenLoopHead):
-        """Table with one key per setting of the traffic and of runs."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    OpenLoopRuns = table_model(
-        "OpenLoopRuns", [*settings(TrafficSettings), *_RUN], RunSettings, OpenLoopHead
-    )
+OpenLoopRuns: Any = table_model(
+    "OpenLoopRuns", [*settings(TrafficSettings), *_RUN], base=OpenLoopHead
+)
 
 
-class OpenLoopKeys(OpenLoopRuns):
+class OpenLoopKeys(OpenLoopRuns):  # type: ignore[misc]
     """Open-loop traffic. Each combination of the items of compared lists is a run.
 
     Parameters

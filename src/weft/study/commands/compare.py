@@ -15,8 +15,8 @@ from weft.core.errors import NotApplicable
 from weft.core.settings import Seed, Truth, Whole
 from weft.routing import engine as engines
 from weft.study.checks import Files, check_fabric, check_specs, with_seed
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names, listed
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -46,9 +46,6 @@ MEASURES = measures(
         *(name for name in _COLUMNS if name.startswith("contention_")),
     ],
 )  # fmt: skip
-
-#: Fabric of the last run of this process.
-_loaded = FabricCache(most_routes=1)
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,11 +108,9 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
 )
 def compare_engine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Route a fabric with an engine, validate the routes and compute loads, as `weft compare`."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = CompareKeys.model_validate(given)
+    keys, wanted = keys_and_tables(CompareKeys, parameters)
     result = compare(
-        _loaded.fabric(keys), keys.engine, keys.pattern, samples=keys.samples, seed=keys.seed,
+        LAST.fabric(keys), keys.engine, keys.pattern, samples=keys.samples, seed=keys.seed,
         two_way=keys.two_way,
     )  # fmt: skip
     (outcome,) = result.outcomes

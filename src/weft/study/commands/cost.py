@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -14,8 +14,8 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.study.checks import Files, WrongKey, check_fabric, check_file, check_with
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, table_model
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -34,23 +34,10 @@ _COLUMNS: Mapping[str, Column] = {
 }
 MEASURES = measures(_COLUMNS, lower=[name for name in _COLUMNS if name != "hosts"])
 
-#: Fabric of the last run of this process.
-_loaded = FabricCache(most_routes=1)
-
-if TYPE_CHECKING:
-
-    class _Layout(FabricKeys):
-        """Table with one key per option of the machine room."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    _Layout = table_model(
-        "LayoutKeys", settings(RoomLayout), lambda keys: RoomLayout(**keys), FabricKeys
-    )
+_Layout: Any = table_model("LayoutKeys", settings(RoomLayout), base=FabricKeys)
 
 
-class CostKeys(_Layout):
+class CostKeys(_Layout):  # type: ignore[misc]
     """A fabric in a machine room.
 
     Parameters
@@ -107,9 +94,7 @@ def _row(plan: CostPlan) -> dict[str, Any]:
 )
 def cost_of_fabric(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Place a fabric in racks and compute cables and costs, as `weft cost` does."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = CostKeys.model_validate(given)
-    plan = cost(_loaded.fabric(keys), prices=keys.prices, layout=keys.layout())
+    keys, wanted = keys_and_tables(CostKeys, parameters)
+    plan = cost(LAST.fabric(keys), prices=keys.prices, layout=keys.layout())
     tables = {"items": plan.summary} if "items" in wanted else {}
     return RunResult(values(MEASURES, _row(plan)), tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import polars as pl
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -28,8 +28,8 @@ from weft.study.checks import (
     check_spec,
     check_specs,
 )
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, as_loads, methods_of, seeded
@@ -49,9 +49,6 @@ MEASURES = measures(
 )
 
 _TIMES = [each.name for each in MEASURES if "latency" in each.name]
-
-#: Fabric and routes of the last runs of this process.
-_loaded = FabricCache(most_routes=12)
 
 
 class FlitsHead(FabricKeys):
@@ -102,18 +99,10 @@ def _size(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-if TYPE_CHECKING:
-
-    class _Traffic(FlitsHead):
-        """Table with one key per setting of the traffic."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    _Traffic = table_model("Traffic", _TRAFFIC, lambda keys: Load(**keys), FlitsHead)
+_Traffic: Any = table_model("Traffic", _TRAFFIC, base=FlitsHead)
 
 
-class FlitsKeys(_Traffic):
+class FlitsKeys(_Traffic):  # type: ignore[misc]
     """Synthetic traffic of the flit level.
 
     Parameters
@@ -174,11 +163,11 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
 )
 def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Run synthetic traffic cycle by cycle at an offered load, as `weft flits` does."""
-    keys = FlitsKeys.model_validate({k: v for k, v in parameters.items() if k != "tables"})
-    fabric = _loaded.fabric(keys)
+    keys, _ = keys_and_tables(FlitsKeys, parameters)
+    fabric = LAST.fabric(keys)
     routing: str | Routes | NotApplicable = (keys.routing or ("",))[0]
     if keys.engine:
-        routing = _loaded.routes(fabric, keys.engine[0], lambda doing: None)
+        routing = LAST.routes(fabric, keys.engine[0], lambda doing: None)
     if isinstance(routing, NotApplicable):
         raise routing
     result = simulate_flits(

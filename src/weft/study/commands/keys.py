@@ -26,8 +26,8 @@ from weft.study.checks import (
     seeded,
     with_seed,
 )
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -67,9 +67,6 @@ KEY_COLUMNS = {
     "contention_bound": Column(pl.Float64, "", "Lower bound for any routing"),
     "engine_contention": Column(pl.Float64, "", "Contention with the routes of the engine"),
 }
-
-#: Fabric and routes of the last runs of this process.
-_loaded = FabricCache(most_routes=4)
 
 
 class KeysKeys(FabricKeys):
@@ -145,10 +142,8 @@ def with_seeds(
 )  # fmt: skip
 def routing_keys(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Make routing keys, as `weft keys` does, and compare their contention with an engine's."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = KeysKeys.model_validate(given)
-    fabric = _loaded.fabric(keys)
+    keys, wanted = keys_and_tables(KeysKeys, parameters)
+    fabric = LAST.fabric(keys)
     ranks = len(key_network(fabric).hosts) if keys.ranks is None else keys.ranks
     work = load_workload(keys.workload[0], ranks)
     made = workload_keys(
@@ -156,7 +151,7 @@ def routing_keys(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     ).keys
     if not made:
         raise NotApplicable(f"{keys.workload[0]} has no flows between hosts")
-    routes = _loaded.routes(fabric, keys.engine[0], lambda doing: None)
+    routes = LAST.routes(fabric, keys.engine[0], lambda doing: None)
     if isinstance(routes, NotApplicable):
         raise routes
     inner = inner_links(fabric)

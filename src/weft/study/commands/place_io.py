@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
@@ -13,8 +13,8 @@ from weft.advice.io_nodes.settings import IoSettings
 from weft.core.settings import Option, settings
 from weft.routing import engine as engines
 from weft.study.checks import Files, check_fabric, check_spec, check_specs
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names, table_model
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -28,20 +28,7 @@ MEASURES = measures(
     lower=[name for name in CANDIDATE_COLUMNS if name.endswith("interference")],
 )
 
-#: Fabric of the last run of this process.
-_loaded = FabricCache(most_routes=1)
-
-if TYPE_CHECKING:
-
-    class _Settings(FabricKeys):
-        """Table with one key per setting of the placement."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    _Settings = table_model(
-        "PlaceIoSettings", settings(IoSettings), lambda keys: IoSettings(**keys), FabricKeys
-    )
+_Settings: Any = table_model("PlaceIoSettings", settings(IoSettings), base=FabricKeys)
 
 
 def _hosts(value: Any) -> Any:
@@ -49,7 +36,7 @@ def _hosts(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class PlaceIoKeys(_Settings):
+class PlaceIoKeys(_Settings):  # type: ignore[misc]
     """A search for hosts of I/O nodes.
 
     Parameters
@@ -100,11 +87,9 @@ def points(keys: PlaceIoKeys, files: Files) -> list[Point]:
 )  # fmt: skip
 def place_io_nodes(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Choose hosts for I/O nodes, as `weft place-io` does; measure the best placement."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = PlaceIoKeys.model_validate(given)
+    keys, wanted = keys_and_tables(PlaceIoKeys, parameters)
     options = {item.field: getattr(keys, item.key) for item in settings(IoSettings)}
-    result = place_io(_loaded.fabric(keys), options.pop("io_nodes"), keys.engine, **options)
+    result = place_io(LAST.fabric(keys), options.pop("io_nodes"), keys.engine, **options)
     row = result.table.row(0, named=True)
     tables = {"candidates": result.table} if "candidates" in wanted else {}
     return RunResult(values(MEASURES, row), tables)

@@ -19,7 +19,7 @@ from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.flow.contention.graph_file import parse_bandwidth, read_contention_graph
 from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_steps
 from weft.study.checks import Files, check_distinct, check_file, check_with
-from weft.study.command_registry import Point, Watch, study_command
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.spec import Part, listed
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -110,9 +110,7 @@ def points(keys: PredictKeys, files: Files) -> list[Point]:
 )
 def predict(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Predict the completion times of the edges of a contention graph, as `weft predict` does."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = PredictKeys.model_validate(given)
+    keys, wanted = keys_and_tables(PredictKeys, parameters)
     network = None if keys.coefficients is None else read_coefficients(keys.coefficients)
     model = replace(INFINIBAND if network is None else network.model, **keys.coefficient)
     graph = read_contention_graph(keys.graph[0])

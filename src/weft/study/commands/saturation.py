@@ -13,8 +13,8 @@ from weft.sim.sweep import SATURATION_COLUMNS
 from weft.sim.sweep.saturation import search
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import OpenLoopKeys, seeded
 from weft.study.runs.task import RunResult
@@ -25,9 +25,6 @@ MEASURES = measures(
     higher=("sustained_load", "saturation_load", "saturated_load", "accepted_load"),
     without=("size_bytes", "rate_gbps"),
 )
-
-#: Fabric and routes of the last runs of this process.
-_loaded = FabricCache(most_routes=12)
 
 _Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
 
@@ -69,10 +66,8 @@ def points(keys: SaturationKeys, files: Files) -> list[Point]:
 )  # fmt: skip
 def saturation(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Search for the load at which a network saturates, as `weft sweep --saturation` does."""
-    given = dict(parameters)
-    given.pop("tables")
-    keys = SaturationKeys.model_validate(given)
-    series = keys.configuration(_loaded)
+    keys, _ = keys_and_tables(SaturationKeys, parameters)
+    series = keys.configuration(LAST)
     found = search(series, (0, (keys.highest, keys.resolution)), watch)
     if found["status"] == "failed":
         raise InputError(found["reason"])

@@ -38,7 +38,7 @@ from weft.study.experiment.result_tables import (
     run_row,
 )
 from weft.study.experiment.result_tables import tables as tables_of
-from weft.study.experiment.run import FabricCache, perform_one
+from weft.study.experiment.run import LAST, perform_one
 from weft.study.experiment.spec import HardwarePart, Run, Simulation
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -63,8 +63,6 @@ def _columns(table: str) -> Mapping[str, Column]:
 
 #: Policies that make routing keys, with the seed of the run.
 KEYED = ("ark", "nrk")
-#: Fabric and routes of the last runs of this process.
-_loaded = FabricCache(most_routes=12)
 
 
 def points(keys: Simulation, files: Files) -> list[Point]:
@@ -178,7 +176,7 @@ def simulate(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     experiment = check(given)
-    outcome = perform_one(experiment, watch, _loaded)
+    outcome = perform_one(experiment, watch, LAST)
     jobs = job_rows(outcome)
     row = {**run_row(outcome), "num_ranks": sum(job["ranks"] for job in jobs)}
     tables = tables_of(outcome, [name for name in wanted if name != "jobs"])

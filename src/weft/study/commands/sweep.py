@@ -14,8 +14,8 @@ from weft.sim.sweep.loads import LOADS, run_load
 from weft.sim.sweep.series import table
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files, check_distinct
-from weft.study.command_registry import Point, Watch, study_command
-from weft.study.experiment.run import FabricCache
+from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
+from weft.study.experiment.run import LAST
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, OpenLoopKeys, as_loads, seeded
 from weft.study.runs.task import RunResult
@@ -32,9 +32,6 @@ MEASURES = measures(
 )  # fmt: skip
 
 _TIMES = [each.name for each in MEASURES if each.name.startswith("latency_")]
-
-#: Fabric and routes of the last runs of this process.
-_loaded = FabricCache(most_routes=12)
 
 
 Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
@@ -94,10 +91,8 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
 )  # fmt: skip
 def sweep(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Measure latency and accepted load at an offered load, as `weft sweep` does."""
-    given = dict(parameters)
-    wanted = given.pop("tables")
-    keys = SweepKeys.model_validate(given)
-    series = keys.configuration(_loaded)
+    keys, wanted = keys_and_tables(SweepKeys, parameters)
+    series = keys.configuration(LAST)
     (load,) = keys.load
     row = series.row(0, "run") | {"hosts": series.fabric.num_hosts}
     row |= {"load": load, "seed": series.seed_of(load), **run_load(series, (0, load), watch)}

@@ -182,6 +182,10 @@ class FabricCache:
         )
 
 
+#: Fabric and routes of the last runs of this process, for the commands of studies.
+LAST = FabricCache(most_routes=12)
+
+
 def perform(
     experiment: Experiment,
     *,

@@ -363,18 +363,10 @@ TABLES = ("hardware", "router", "adapter")
 #: Settings of runs that are keys of an experiment: all others.
 RUN = [item for item in settings(RunSettings) if item.field not in TABLES]
 
-if TYPE_CHECKING:
-
-    class Runs(Head):
-        """Table with one key per setting of runs."""
-
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    Runs = table_model("Runs", RUN, base=Head)
+Runs: Any = table_model("Runs", RUN, base=Head)
 
 
-class Simulation(Runs):
+class Simulation(Runs):  # type: ignore[misc]
     """Runs of workloads. Each combination of the items of compared lists is a run.
 
     Parameters

@@ -198,7 +198,8 @@ def with_absolute_paths(experiment: Experiment) -> Experiment:
     )
     output = data["output"]
     output |= {key: os.path.abspath(output[key]) for key in ("folder", "html") if output[key]}
-    return Experiment.model_validate(data)
+    checked: Experiment = Experiment.model_validate(data)
+    return checked
 
 
 def _renamed(data: dict[str, Any], find: Callable[[str], str | None]) -> dict[str, Any]:
