@@ -17,29 +17,26 @@ import pytest
 import weft
 import weft_calibration
 import weft_papers
+from weft.core.lazy import names_of
 
 PACKAGES = ("weft", "weft_calibration", "weft_papers")
 HEAVY = ("numpy", "numba", "polars", "scipy", "pydantic")
 
 
-def declared() -> dict[str, str]:
-    """Return the imports that type checkers see, as name -> module."""
-    tree = ast.parse(Path(weft.__file__).read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If) and len(node.body) > 2)
-    return {
-        alias.name: str(statement.module)
-        for statement in block.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
-
-
 def test_type_checkers_and_programs_see_the_same_names() -> None:
-    assert declared() == weft._HOME
-    assert sorted(declared()) == weft.__all__
-    for name, module in declared().items():
-        assert getattr(weft, name) is getattr(importlib.import_module(module), name)
-    assert set(weft.__all__) | {"__version__"} <= set(dir(weft))
+    for package in (weft, weft_calibration, weft_papers):
+        stub = Path(package.__file__).with_suffix(".pyi")
+        (listed,) = (
+            ast.literal_eval(node.value)
+            for node in ast.parse(stub.read_text()).body
+            if isinstance(node, ast.Assign)
+        )
+        declared = names_of(str(stub))
+        assert sorted(declared) == listed == package.__all__
+        for name, module in declared.items():
+            assert getattr(package, name) is getattr(importlib.import_module(module), name)
+        assert set(listed) | {"__file__"} <= set(dir(package))
+    assert "__version__" in dir(weft)
 
 
 def test_modules_are_attributes_and_unknown_names_raise_errors() -> None:
