@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.kernels.draws import uniforms
+from weft.kernels.hashing import uniforms
 
 WORD = 2**64 - 1
 

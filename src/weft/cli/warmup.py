@@ -28,8 +28,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import wrong_name
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
-from weft.kernels.draws import uniforms
 from weft.kernels.flow.contention_steps import synchronous_times
+from weft.kernels.hashing import uniforms
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.routes import PathRoutes

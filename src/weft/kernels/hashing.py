@@ -1,4 +1,7 @@
-"""Hash functions: SplitMix64 for ideal random choices, and the CRC-32 that switches compute."""
+"""Hash functions: SplitMix64 for ideal random choices, and the CRC-32 that switches compute.
+
+Random numbers are counter-based: each depends only on a seed, a stream and a count.
+"""
 
 import numpy as np
 
@@ -72,3 +75,16 @@ def five_tuple_crc32(prefix, source_port, destination_port):
     """
     register = crc32_bytes(prefix, source_port, 2)
     return np.uint32(~crc32_bytes(register, destination_port, 2))
+
+
+@njit(cache=True)
+def uniforms(seed, streams, counts, out):
+    """Write number `counts[i]` of stream `streams[i]`, uniform on [0, 1), into `out`.
+
+    `seed`, uint64. `streams`, `counts`, int64 [draws]: stream of each number, and index of the
+    number in the stream. `out`, float64 [draws], written.
+    """
+    base = splitmix64(seed)
+    for i in range(len(streams)):
+        state = splitmix64(base ^ np.uint64(streams[i]))
+        out[i] = (splitmix64(state ^ np.uint64(counts[i])) >> np.uint64(11)) * 2.0**-53

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.draws import uniforms
+from weft.kernels.hashing import uniforms
 from weft.kernels.program import operations as program
 from weft.kernels.program.dag import by_key
 from weft.routing.routes import Routes

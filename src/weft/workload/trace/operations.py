@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.draws import uniforms
+from weft.kernels.hashing import uniforms
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.program_order import NONE
 from weft.workload.trace import nodes
