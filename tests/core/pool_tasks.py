@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import InputError
+from weft.core.pool import time_left
 
 Watch = Callable[[Any], None]
 
@@ -115,3 +116,7 @@ def take(size: int) -> int:
 def linger_and_tell(shared: object, task: int, watch: Watch) -> int:
     time.sleep(0.02)
     return os.getpid()
+
+
+def count_down(shared: None, number: int, watch: Watch) -> float:
+    return time_left()

@@ -16,6 +16,7 @@ from tests.core.pool_tasks import (
     Deadly,
     SlowToLoad,
     add,
+    count_down,
     count_tasks,
     die,
     fail,
@@ -30,7 +31,7 @@ from tests.core.pool_tasks import (
 from tests.processes import PATIENCE_S
 
 from weft.core.errors import InputError
-from weft.core.pool import TRIES, Ended, Workers, cores, held_signals, run_all
+from weft.core.pool import TRIES, Ended, Workers, cores, held_signals, run_all, time_left
 
 
 def interrupt_at(number: int) -> Callable[[int, int], None]:
@@ -139,6 +140,13 @@ def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
     found = ends(Workers(fill, None, 1, limit_bytes=300 << 20), [1, 400 << 20, 1])
     assert [found[number].over for number in range(3)] == ["", "memory", ""]
     assert (found[0].value, found[2].value) == (1, 1)
+
+
+def test_a_task_knows_how_much_time_it_has_left() -> None:
+    assert time_left() == float("inf")
+    found = ends(Workers(count_down, None, 1, limit_s=600), [0, 1])
+    assert all(500 < found[number].value <= 600 for number in range(2))
+    assert ends(Workers(count_down, None, 1), [0])[0].value == float("inf")
 
 
 def test_the_preparation_of_a_process_is_not_time_of_its_task() -> None:

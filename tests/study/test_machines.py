@@ -139,6 +139,18 @@ def test_what_cannot_be_computed_is_named_and_the_rest_is_there(step, what, left
     assert {name for name in whole if whole[name] != found[name]} == left
 
 
+@pytest.mark.parametrize(("left_s", "known"), [((1e-9,), False), ((60, 1e-9), True)])
+def test_a_simulation_that_would_take_too_long_does_not_begin(left_s, known, monkeypatch):
+    left = iter(left_s)
+    monkeypatch.setattr("weft.study.machines.time_left", lambda: next(left))
+    monkeypatch.setattr("weft.sim.simulate.SMALL", 0)
+    found = describe_machine(MachineRun(TREE, workload="allreduce:size=64KiB"))
+    reason = "times: the simulation would take less than 1 s, 0 s are left"
+    assert (found["not_computed"], found["engine"]) == (reason, "dmodk")
+    assert (found["contention_free_ns"] is not None) == known
+    assert found["makespan_ns"] is found["throughput_gbps"] is None
+
+
 def test_a_run_does_not_depend_on_the_runs_before_it():
     first = MachineRun(TREE, workload="allreduce:size=64KiB", seed=1)
     before = describe_machine(first)

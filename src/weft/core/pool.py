@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import math
 import multiprocessing
 import os
 import pickle
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from weft.core.errors import InputError, PluginWarning
@@ -37,6 +39,8 @@ _A_MOMENT_S = 0.5
 _PR_SET_PDEATHSIG = 1
 #: Tasks that a worker has at most: the active one, and the next, so that it never waits for one.
 _AHEAD = 2
+#: ``end_s``: instant at which the task of this process is ended, by `time.monotonic`.
+_active = SimpleNamespace(end_s=math.inf)
 #: Seconds between two looks at the time and memory of workers, and at the request to stop.
 _LOOK_S = 0.05
 #: Longest time in seconds between two ticks.
@@ -69,6 +73,11 @@ def cores() -> int:
     """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def time_left() -> float:
+    """Return the seconds after which the task of this worker process is ended; inf for no limit."""
+    return float(_active.end_s - time.monotonic())
 
 
 def check_processes(asked: int | None) -> None:
@@ -199,7 +208,8 @@ class Workers:
     ) -> None:
         # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
         self._context = multiprocessing.get_context("spawn")
-        self._packed = pickle.dumps((run, shared), pickle.HIGHEST_PROTOCOL)
+        limit = math.inf if limit_s is None else limit_s
+        self._packed = pickle.dumps((run, shared, limit), pickle.HIGHEST_PROTOCOL)
         self._processes = processes
         self._limit_s, self._limit_bytes = limit_s, limit_bytes
         self._kind = kind
@@ -509,7 +519,7 @@ def _serve(
     if os.getppid() != parent:
         os._exit(1)
     warnings.simplefilter("ignore", PluginWarning)  # the main process has shown it
-    run, shared = pickle.loads(packed)
+    run, shared, limit_s = pickle.loads(packed)
     looked = 0.0
     active = terminated = ready = False
 
@@ -543,6 +553,7 @@ def _serve(
                 connection.send(("skipped", number, True, 0.0, 0))
                 active = False
                 continue
+            _active.end_s = time.monotonic() + limit_s
             began = time.perf_counter()
             try:
                 value, wall_s, memory = measured(partial(run, shared, task, watch))

@@ -14,6 +14,8 @@ from weft.advice.machine_room import CostPlan, Prices, cost
 from weft.core.arguments import bytes_text
 from weft.core.columns import Column
 from weft.core.errors import InputError, NotApplicable, OutOfMemory
+from weft.core.pool import time_left
+from weft.core.words import clock_span, clock_text
 from weft.fabrics import Fabric
 from weft.fabrics.arrays import LinkKind
 from weft.fabrics.faults import Faults
@@ -23,6 +25,7 @@ from weft.routing import engine as engines
 from weft.routing.engine_registry import route
 from weft.routing.routes import Routes
 from weft.routing.validation.validate import Validation, validate
+from weft.sim.common.progress import Forecast
 from weft.sim.options import TimedLevel
 from weft.sim.simulate import simulate
 from weft.sim.static.analysis import analyse_all_to_all
@@ -153,8 +156,9 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     measured: dict[str, Any] = dict.fromkeys(MACHINE_COLUMNS)
     try:
         measured |= _of_routes(*given, run.seed)
-        measured |= _of_run(run, *routed(*given)[:2])
-    except MemoryError as error:
+        for figures in _of_run(run, *routed(*given)[:2]):
+            measured |= figures
+    except (MemoryError, TimeoutError) as error:
         what = "times" if measured["engine"] else OF_ROUTES
         without[what] = str(error) or "not enough memory"
     return measured | of_fabric(run, without)
@@ -172,32 +176,37 @@ def of_fabric(run: MachineRun, without: Mapping[str, str]) -> dict[str, Any]:
     return found | {"not_computed": reasons or None}
 
 
-def _of_run(run: MachineRun, fabric: Fabric, routes: Routes) -> dict[str, Any]:
-    """Return the columns of a workload, and of the search for saturation."""
-    measured: dict[str, Any] = {}
+def _in_time(outlook: Forecast) -> None:
+    """Refuse a simulation that would not end within the time that the run may take."""
+    if outlook.least_s > (left := time_left()):
+        span = clock_span(outlook.least_s, outlook.most_s)
+        raise TimeoutError(f"the simulation would take {span}, {clock_text(max(left, 0))} are left")
+
+
+def _of_run(run: MachineRun, fabric: Fabric, routes: Routes) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a workload, and of the search for saturation, when they are known."""
     minimal = not routes.settled and not routes.num_intermediates
     if run.workload is not None:
         workload = load_workload(run.workload, fabric.num_hosts)
-        options: dict[str, Any] = {"seed": run.seed}
+        options: dict[str, Any] = {"seed": run.seed, "expected": _in_time}
         if run.eager_bytes is not None:
             options["eager_bytes"] = run.eager_bytes
         alone = simulate(fabric, routes, workload, run.placement, sharing="none", **options)
-        measured["contention_free_ns"] = alone.makespan_ns
+        yield {"contention_free_ns": alone.makespan_ns}
         if minimal and run.level != "flow":
             options["policy"] = ADAPTIVE
         result = simulate(fabric, routes, workload, run.placement, level=run.level, **options)
         time_ns = result.makespan_ns
         sent = int(workload.size_bytes[workload.messages].sum())
-        measured["makespan_ns"] = time_ns
-        measured["throughput_gbps"] = 8 * sent / (fabric.num_hosts * time_ns) if time_ns else None
+        rate_gbps = 8 * sent / (fabric.num_hosts * time_ns) if time_ns else None
+        yield {"makespan_ns": time_ns, "throughput_gbps": rate_gbps}
     if run.saturation is not None:
         found = saturation_load(
             fabric, routes, level=run.saturation, resolution=RESOLUTION, seed=run.seed, processes=1,
             policy=ADAPTIVE if minimal and run.saturation != "flow" else None,
         ).row(0, named=True)  # fmt: skip
         at = found["saturation_load"]
-        measured["saturation"] = found["sustained_load"] if at is None else at
-    return measured
+        yield {"saturation": found["sustained_load"] if at is None else at}
 
 
 def routes_text(row: Mapping[str, Any]) -> str:

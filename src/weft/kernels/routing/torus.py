@@ -173,8 +173,8 @@ def _ring_direction(source, target, radix, ring, tie_up):
 @njit(cache=True)
 def _is_whole(torus):
     """Return whether all paths can lead in the direction that `_ring_direction` gives."""
-    for at in torus.grid:
-        if at < 0:
+    for at in range(len(torus.grid)):
+        if torus.grid[at] < 0:
             return False
     for d in range(len(torus.radix)):
         steps = (torus.radix[d] - 1) * (1 + torus.ring[d])
@@ -194,7 +194,7 @@ def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
     the switch of the turn is missing, the path takes the shorter direction as far as there are
     cables. If no step is possible, the next dimension is tried.
 
-    `whole`: result of `_is_whole`. `up`, int8 [dimensions, largest radix]: work space.
+    `whole`: result of `_is_whole`. `up`, uint8 [dimensions, largest radix]: work space.
     """
     radix, coordinate, stride = torus.radix, torus.coordinate, torus.stride
     grid, step, reach = torus.grid, torus.step, torus.reach
@@ -203,13 +203,13 @@ def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
         b = coordinate[target, d]
         for a in range(radix[d]):
             up[d, a] = _ring_direction(a, b, radix[d], torus.ring[d], tie_up if ties else b > a)
-        up[d, b] = -1
+        up[d, b] = 2
     for row in range(len(chosen)):
         chosen[row] = -1
         for d in range(dimensions):
             a = coordinate[row, d]
             way = up[d, a]
-            if way < 0:
+            if way > 1:
                 continue
             if whole:
                 chosen[row] = 2 * d + way
@@ -277,15 +277,14 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
 
 
 @njit(cache=True)
-def _fill_sls(torus, ties, side, targets, sl):
+def _fill_sls(torus, ties, side, targets, bits, level, sl):
     """Fill the SL of the path from each row to each destination.
 
-    `side`, uint8 [destinations listed in `targets`]: 1 if their ties lead down, else 0.
+    `side`, uint8 [destinations listed in `targets`]: 1 if their ties lead down, else 0. `bits`,
+    uint8 [dimensions, largest radix], and `level`, uint8 [rows]: work space.
     """
     radix, ring, coordinate = torus.radix, torus.ring, torus.coordinate
     count = len(torus.rows)
-    bits = np.zeros((len(radix), max(1, radix.max()) if len(radix) else 1), dtype=np.uint8)
-    level = np.zeros(count, dtype=np.uint8)
     for row in range(count):
         # Four bits for each side.
         for d in range(len(radix)):
@@ -359,7 +358,7 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
         if group_offset[group + 1] - group_offset[group] > 1:
             parallel = True
     whole = _is_whole(torus)
-    up = np.empty((len(radix), widest), dtype=np.int8)
+    up = np.empty((len(radix), widest), dtype=np.uint8)
     chosen = np.empty((2, count), dtype=np.int8)
     flows = np.zeros((2, count), dtype=np.int64)
     known = np.zeros(2, dtype=np.uint8)
@@ -405,5 +404,5 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                     pick += turn % (last - pick)
                 ports[rows[row]] = group_port[pick]
             ports[rows[target]] = targets.port[destination]
-    _fill_sls(torus, ties, sides, targets, sl)
+    _fill_sls(torus, ties, sides, targets, up, state, sl)
     return repaired
