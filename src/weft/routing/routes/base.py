@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -68,8 +69,15 @@ class Routes(FrozenArrays):
     @property
     def num_vls(self) -> int:
         """Number of virtual lanes: one more than the highest lane of a service level in use."""
-        used = np.unique(self.sl)
-        return int(self.lanes.tables[:, used].max(initial=0)) + 1
+        return int(self.lanes.tables[:, self.used_sls].max(initial=0)) + 1
+
+    @cached_property
+    def used_sls(self) -> NDArray[np.int64]:
+        """Service levels in use."""
+        bits = np.uint16(0)
+        for line in np.atleast_2d(self.sl):
+            bits |= np.bitwise_or.reduce(np.left_shift(np.uint16(1), line), initial=0)
+        return np.flatnonzero(bits >> np.arange(NUM_SLS) & 1)
 
     def _repr_html_(self) -> str:
         return facts_table(
@@ -111,7 +119,7 @@ class Routes(FrozenArrays):
             raise InputError(f"a service level is 0 to {NUM_SLS - 1}, not {wrong}")
         self.lanes.check(fabric)
         if self.num_vls > MAX_VLS:
-            used = np.unique(self.sl)
+            used = self.used_sls
             levels = used[self.lanes.tables[:, used].max(axis=0) >= MAX_VLS]
             if len(levels):
                 lane = self.lanes.tables[:, levels[0]].max()
