@@ -406,17 +406,17 @@ def _use(scratch, rules, port, out_port):
 
 
 @part_njit()
-def _cross_once(net, now, router):
-    """Send flits as `cross` does with `FlitRules.plain`, if all ports take part."""
-    scratch, shift = net.scratch, net.rules.lane_shift
-    wanted, seen_in, seen_out = np.uint64(0), np.uint64(0), np.uint64(0)
+def _match_once(net, router):
+    """Match inputs with outputs as `_offers` does with `FlitRules.plain`, if all take part."""
+    scratch = net.scratch
+    wanted, matched = np.uint64(0), np.uint64(0)
     ports = router.ready
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
         link = net.inputs[number]
-        lane = number << shift | first_after(np.uint64(link.ready), link.last_lane)
+        lane = number << net.rules.lane_shift | first_after(np.uint64(link.ready), link.last_lane)
         out_port = np.int64(net.in_lanes[lane].out_port)
         scratch.requests[out_port] |= bit(port)
         scratch.offers[port] = lane
@@ -424,16 +424,10 @@ def _cross_once(net, now, router):
     while wanted:
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
-        output = net.outputs[np.int64(router.first_out) + out_port]
-        port = first_after(scratch.requests[out_port], output.last_port)
+        last = net.outputs[np.int64(router.first_out) + out_port].last_port
+        matched |= bit(first_after(scratch.requests[out_port], last))
         scratch.requests[out_port] = 0
-        lane = np.int64(scratch.offers[port])
-        output.last_port = port
-        net.inputs[lane >> shift].last_lane = lane & ((1 << shift) - 1)
-        seen_in |= bit(port)
-        seen_out |= bit(out_port)
-        _forward(net, now, router, port, lane)
-    scratch.used[0], scratch.used[1] = seen_in, seen_out
+    return matched
 
 
 @part_njit()
@@ -445,9 +439,7 @@ def cross(net, now, router, step, busy_in, busy_out):
     """
     rules, scratch = net.rules, net.scratch
     speculative = step == SPECULATION
-    if rules.plain and not speculative and not busy_in | busy_out:
-        _cross_once(net, now, router)
-        return
+    is_plain = rules.plain and not speculative and not busy_in | busy_out
     several = rules.input_speedup > 1 or rules.output_speedup > 1
     passes = max(rules.input_speedup, rules.output_speedup)
     iterations = rules.iterations
@@ -471,7 +463,9 @@ def cross(net, now, router, step, busy_in, busy_out):
         for iteration in range(iterations):
             if not ports:
                 break
-            if rules.allocator == INPUT_FIRST:
+            if is_plain:
+                matched = _match_once(net, router)
+            elif rules.allocator == INPUT_FIRST:
                 matched = _offers(net, now, router, ports, outs, speculative)
             else:
                 matched = _grants(net, now, router, ports, outs, speculative)

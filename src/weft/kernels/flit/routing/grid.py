@@ -28,8 +28,9 @@ NO_DIMENSION = 255
 # its destination's; otherwise those from `DEROUTED` are the dimensions in which it left its
 # shortest path.
 DIMENSION = 0xFF
-CROSSED = 1 << 8
+CROSSED = 8  # bit: the packet has crossed the dateline of this dimension
 SECOND = 1 << 9  # the packet has been at the router `PACKET.via`
+BACK = 10  # bit: the packet goes back in this dimension
 GOAL = 16
 DEROUTED = 16
 
@@ -79,22 +80,25 @@ def _key_bit(net, packet, number):
 
 
 @part_njit()
-def _step(net, packet, d, x, y):
-    """Return the column of the first step from coordinate x to y, and whether it crosses."""
-    routes = net.routes
-    first = np.int64(routes.first[d])
-    if routes.kind[d] == FULL:
-        return first + y, False, False
-    if routes.kind[d] == LINE:
-        return first + (y < x), False, False
-    size = np.int64(routes.size[d])
-    ahead = y - x if y > x else y - x + size
-    back = 2 * ahead > size
-    if 2 * ahead == size:
-        back = routes.rules[0] != 0 and _key_bit(net, packet, TIES + d) != 0
-    if back:
-        return first + 1, y > x, x == 0
-    return first, y < x, x == size - 1
+def _goes_back(net, packet, d, x, y):
+    """Return 1 if the first step from coordinate x to y is one back, otherwise 0."""
+    routes, size = net.routes, np.int64(net.routes.size[d])
+    if routes.kind[d] != RING:
+        return np.int64((routes.kind[d] == LINE) & (y < x))
+    ahead = y - x + (size if y < x else 0)
+    return np.int64(2 * ahead + (routes.rules[0] & _key_bit(net, packet, TIES + d)) > size)
+
+
+@part_njit()
+def _will_cross(net, d, back, x, y):
+    """Return whether the steps from coordinate x to y cross a dateline."""
+    return (net.routes.kind[d] == RING) & ((y > x) == (back != 0))
+
+
+@part_njit()
+def _column(net, d, back, y):
+    """Return the column of a step back or forward, or straight to coordinate y."""
+    return net.routes.first[d] + (y if net.routes.kind[d] == FULL else back)
 
 
 @part_njit()
@@ -102,17 +106,19 @@ def _goes_on(net, row, packet):
     """Return whether a packet has not come to the end of its dimension."""
     state = np.int64(net.packets[packet].state)
     d = (state & DIMENSION) - 1
-    return d >= 0 and net.routes.coordinate[row, d] != state >> GOAL
+    return (d >= 0) & (net.routes.coordinate[row, max(d, 0)] != state >> GOAL)
 
 
 @part_njit()
 def _turn(net, row, target, packet):
     """Let a packet begin with its next dimension; what is known of its target is in its state."""
-    routes, record = net.routes, net.packets[packet]
-    d = 0
-    while routes.coordinate[row, d] == routes.coordinate[target, d]:
+    coordinate, record = net.routes.coordinate, net.packets[packet]
+    d = np.int64(record.state & DIMENSION)
+    while coordinate[row, d] == coordinate[target, d]:
         d += 1
-    record.state = record.state & SECOND | (d + 1) | np.int64(routes.coordinate[target, d]) << GOAL
+    y = np.int64(coordinate[target, d])
+    back = _goes_back(net, packet, d, np.int64(coordinate[row, d]), y)
+    record.state = record.state & SECOND | (d + 1) | back << BACK | y << GOAL
 
 
 @part_njit()
@@ -124,23 +130,19 @@ def _dor(net, row, packet, first_lane, lanes):
     """
     routes, record = net.routes, net.packets[packet]
     state = np.int64(record.state)
-    d = (state & DIMENSION) - 1
-    column, will_cross, crosses = _step(
-        net, packet, d, np.int64(routes.coordinate[row, d]), state >> GOAL
-    )
-    output = _output(net, packet, row, column)
+    d, back, y = (state & DIMENSION) - 1, state >> BACK & 1, state >> GOAL
+    output = _output(net, packet, row, _column(net, d, back, y))
     if routes.kind[d] != RING:
         return output, lanes_of(net, packet, first_lane, lanes)
-    upper = state & CROSSED != 0
-    if not upper and not will_cross:
-        upper = _key_bit(net, packet, CLASSES + d) != 0
-    if crosses:
-        state |= CROSSED
-    record.state = state
+    # Without branches, which would often be mispredicted.
+    x = np.int64(routes.coordinate[row, d])
+    may_choose = _key_bit(net, packet, CLASSES + d) & (not _will_cross(net, d, back, x, y))
+    upper = state >> CROSSED & 1 | may_choose
+    crosses = np.int64(x == (1 - back) * (routes.size[d] - 1))
+    record.state = state | crosses << CROSSED
     half = lanes // 2
-    if upper:
-        return output, lanes_of(net, packet, first_lane + half, lanes - half)
-    return output, lanes_of(net, packet, first_lane, half)
+    first = first_lane + (half if upper else 0)
+    return output, lanes_of(net, packet, first, lanes - half if upper else half)
 
 
 @part_njit()
@@ -214,9 +216,9 @@ def _escape(net, row, target, packet):
     while routes.coordinate[row, d] == routes.coordinate[target, d]:
         d += 1
     x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
-    column, will_cross, _ = _step(net, packet, d, x, y)
-    upper = routes.rules[1] > 1 and not will_cross
-    return _output(net, packet, row, column), lanes_of(net, packet, np.int64(upper), 1)
+    back = _goes_back(net, packet, d, x, y)
+    upper = routes.rules[1] > 1 and not _will_cross(net, d, back, x, y)
+    return _output(net, packet, row, _column(net, d, back, y)), lanes_of(net, packet, np.int64(upper), 1)
 
 
 @part_njit()
@@ -248,7 +250,7 @@ def _adaptive(net, row, target, packet, may_deroute):
         x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
         if x == y:
             continue
-        column, _, _ = _step(net, packet, d, x, y)
+        column = _column(net, d, _goes_back(net, packet, d, x, y), y)
         number = _output(net, packet, row, column)
         score = _score(net, number, allowed, hops)
         if score < best:
