@@ -110,12 +110,8 @@ class Traffic(NamedTuple):
 class Scratch(NamedTuple):
     """Arrays of the allocation of a switch, by port of a router."""
 
-    #: uint64 [64]: input ports that request each output port; 0 between allocations.
-    requests: Any
-    #: int32 [64]: lanes that chose each output port; 0 between allocations.
-    asking: Any
-    #: int32 [64]: lane that each input port offers.
-    offers: Any
+    #: [64]: `PORT`.
+    ports: Any
     #: uint64 [64]: output ports that grant each input port.
     granted: Any
     #: uint32 [64]: lanes of each input port that sent a flit in this cycle.
@@ -123,14 +119,8 @@ class Scratch(NamedTuple):
     #: int32 [64]: grants of each input and output port in this cycle.
     in_grants: Any
     out_grants: Any
-    #: uint32 [64]: lanes of each input port whose packets have chosen an output in this cycle's
-    #: lane allocation; those that have not been served in the present attempt; and those without a
-    #: further choice.
-    tried: Any
-    asked: Any
-    done: Any
     #: uint64 [3]: input ports and output ports with a grant in this cycle, and input ports with a
-    #: lane in `tried`.
+    #: lane in `PORT.tried`.
     used: Any
 
 

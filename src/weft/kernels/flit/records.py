@@ -110,6 +110,16 @@ ROUTER = record_type(
     first_out="i4",  # its first output
 )
 
+#: Input and output port of a router, during the allocation of lanes and of its switch.
+PORT = record_type(
+    requests="u8",  # bits: input ports that request the output port; 0 between allocations
+    asking="i4",  # lanes that chose the output port; 0 between allocations
+    offers="i4",  # lane that the input port offers, or the last one that chose the output port
+    tried="u4",  # bits: lanes of the input port whose packets have chosen an output in this cycle
+    asked="u4",  # bits: those that have not been served in the present attempt
+    done="u4",  # bits: those without a further choice
+)
+
 #: Output queue of a lane.
 QUEUE = record_type(first="u2", count="u2")
 

@@ -76,30 +76,32 @@ def _choose_outputs(net, now, router, node, attempt):
         port = lowest_bit(ports)
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
-        done = np.uint64(scratch.done[port] if attempt else 0)
+        here = scratch.ports[port]
+        done = np.uint64(here.done if attempt else 0)
         asked = bits = np.uint64(net.inputs[number].waiting) & ~done
         while bits:
             k = lowest_bit(bits)
             bits &= bits - ONE
             lane = number << rules.lane_shift | k
-            here = net.in_lanes[lane]
+            front = net.in_lanes[lane]
             slot = first_packet(net, lane)
-            if rules.stored and here.count < net.packets[slot].size:
+            if rules.stored and front.count < net.packets[slot].size:
                 asked &= ~bit(k)
                 continue
-            chooses = rules.adaptive or here.out < 0
+            chooses = rules.adaptive or front.out < 0
             routed = (net, now, row, lane, slot, attempt)
             if (attempt and not chooses) or (chooses and not call_for_bool(rules.route, routed)):
                 asked &= ~bit(k)
                 done |= bit(k)
                 continue
-            out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
-            scratch.requests[out_port] |= bit(port)
-            scratch.asking[out_port] += 1
-            scratch.offers[out_port] = lane
+            out_port = np.int64(front.out >> rules.lane_shift) - router.first_out
+            to = scratch.ports[out_port]
+            to.requests |= bit(port)
+            to.asking += 1
+            to.offers = lane
             wanted |= bit(out_port)
-        scratch.asked[port], scratch.done[port] = asked, done
-        scratch.tried[port] = asked | (scratch.tried[port] if attempt else 0)
+        here.asked, here.done = asked, done
+        here.tried = asked | (here.tried if attempt else 0)
     return wanted
 
 
@@ -109,12 +111,12 @@ def _next_asking(net, router, out_port):
     rules, scratch = net.rules, net.scratch
     number = np.int64(router.first_out) + out_port
     chosen, best = np.int64(-1), np.int64(NEVER)
-    ports = scratch.requests[out_port]
+    ports = scratch.ports[out_port].requests
     while ports:
         port = first_after(ports, net.outputs[number].last_given)
         ports &= ~bit(port)
         into = np.int64(router.first_in) + port
-        bits = np.uint64(scratch.asked[port])
+        bits = np.uint64(scratch.ports[port].asked)
         while bits:
             k = first_after(bits, net.inputs[into].last_given)
             bits &= ~bit(k)
@@ -144,8 +146,8 @@ def give_lanes(net, now, router, node):
             out_port = lowest_bit(wanted)
             wanted &= wanted - ONE
             output = np.int64(router.first_out) + out_port
-            lane = np.int64(scratch.offers[out_port])
-            asking = np.int64(scratch.asking[out_port])
+            to = scratch.ports[out_port]
+            lane, asking = np.int64(to.offers), np.int64(to.asking)
             crowded = asking > 1
             while asking and net.outputs[output].free:
                 asking -= 1
@@ -153,7 +155,7 @@ def give_lanes(net, now, router, node):
                     lane = _next_asking(net, router, out_port)
                 number, k = lane >> shift, lane & ((1 << shift) - 1)
                 port = number - router.first_in
-                scratch.asked[port] &= ~lane_bit(k)
+                scratch.ports[port].asked &= ~lane_bit(k)
                 packet = net.packets[first_packet(net, lane)]
                 size = np.int64(packet.size)
                 out = take_lane(net, output, net.in_lanes[lane].allowed, lane, size)
@@ -162,7 +164,7 @@ def give_lanes(net, now, router, node):
                     net.outputs[output].last_given = port
                     net.inputs[number].last_given = k
                     grant_lane(net, router, port, number, k, out, now)
-            scratch.requests[out_port], scratch.asking[out_port] = 0, 0
+            to.requests, to.asking = 0, 0
         attempt += 1
         if not rules.adaptive:
             return
@@ -186,7 +188,7 @@ def _can_go(net, now, lane):
 def _candidates(net, port, number, speculative):
     """Return the bits of the lanes of an input that bid for the switch."""
     if speculative:
-        return np.uint64(net.scratch.tried[port])
+        return np.uint64(net.scratch.ports[port].tried)
     if net.rules.input_speedup > 1:
         return np.uint64(net.inputs[number].ready & ~net.scratch.sent[port])
     return np.uint64(net.inputs[number].ready)
@@ -242,7 +244,7 @@ def _choose_port(net, now, router, out_port, requests, speculative, offered):
         if rules.arbiter == LEAST_RECENT:
             key = net.served_out[number * 64 + port]
         elif offered:
-            key = _age(net, np.int64(net.scratch.offers[port]))
+            key = _age(net, np.int64(net.scratch.ports[port].offers))
         else:
             key = np.int64(NEVER)
             lanes = _candidates(net, port, np.int64(router.first_in) + port, speculative)
@@ -312,14 +314,14 @@ def _offers(net, now, router, ports, outs, speculative):
             continue
         out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
         wanted |= bit(out_port)
-        scratch.requests[out_port] |= bit(port)
-        scratch.offers[port] = lane
+        scratch.ports[out_port].requests |= bit(port)
+        scratch.ports[port].offers = lane
     matched = np.uint64(0)
     while wanted:
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
-        requests = scratch.requests[out_port]
-        scratch.requests[out_port] = 0
+        requests = scratch.ports[out_port].requests
+        scratch.ports[out_port].requests = 0
         matched |= bit(_choose_port(net, now, router, out_port, requests, speculative, True))
     return matched
 
@@ -342,13 +344,13 @@ def _grants(net, now, router, ports, outs, speculative):
                 continue
             out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
             wanted |= bit(out_port)
-            scratch.requests[out_port] |= bit(port)
+            scratch.ports[out_port].requests |= bit(port)
     matched = np.uint64(0)
     while wanted:
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
-        requests = scratch.requests[out_port]
-        scratch.requests[out_port] = 0
+        requests = scratch.ports[out_port].requests
+        scratch.ports[out_port].requests = 0
         port = _choose_port(net, now, router, out_port, requests, speculative, False)
         scratch.granted[port] |= bit(out_port)
         matched |= bit(port)
@@ -358,7 +360,7 @@ def _grants(net, now, router, ports, outs, speculative):
         left &= left - ONE
         number = np.int64(router.first_in) + port
         outs = scratch.granted[port]
-        scratch.offers[port] = _choose_lane(net, now, router, port, number, outs, speculative)
+        scratch.ports[port].offers = _choose_lane(net, now, router, port, number, outs, speculative)
     return matched
 
 
@@ -418,15 +420,15 @@ def _match_once(net, router):
         link = net.inputs[number]
         lane = number << net.rules.lane_shift | first_after(np.uint64(link.ready), link.last_lane)
         out_port = np.int64(net.in_lanes[lane].out_port)
-        scratch.requests[out_port] |= bit(port)
-        scratch.offers[port] = lane
+        scratch.ports[out_port].requests |= bit(port)
+        scratch.ports[port].offers = lane
         wanted |= bit(out_port)
     while wanted:
         out_port = lowest_bit(wanted)
         wanted &= wanted - ONE
         last = net.outputs[np.int64(router.first_out) + out_port].last_port
-        matched |= bit(first_after(scratch.requests[out_port], last))
-        scratch.requests[out_port] = 0
+        matched |= bit(first_after(scratch.ports[out_port].requests, last))
+        scratch.ports[out_port].requests = 0
     return matched
 
 
@@ -474,7 +476,7 @@ def cross(net, now, router, step, busy_in, busy_out):
             while matched:
                 port = lowest_bit(matched)
                 matched &= matched - ONE
-                lane = np.int64(scratch.offers[port])
+                lane = np.int64(scratch.ports[port].offers)
                 if speculative and not _got_lane(net, now, router, port, lane):
                     continue
                 out_port = np.int64(net.in_lanes[lane].out_port)

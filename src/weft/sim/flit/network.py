@@ -383,10 +383,8 @@ def state(
             **{
                 name: np.zeros(MOST_PORTS, dtype=dtype)
                 for name, dtype in {
-                    "requests": np.uint64, "asking": np.int32, "offers": np.int32,
-                    "granted": np.uint64, "sent": np.uint32, "in_grants": np.int32,
-                    "out_grants": np.int32, "tried": np.uint32, "asked": np.uint32,
-                    "done": np.uint32,
+                    "ports": records.PORT, "granted": np.uint64, "sent": np.uint32,
+                    "in_grants": np.int32, "out_grants": np.int32,
                 }.items()
             },
             used=np.zeros(3, dtype=np.uint64),
