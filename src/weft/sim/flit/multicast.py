@@ -117,21 +117,17 @@ def _tree(links: Links, hop: int) -> tuple[NDArray[Any], NDArray[Any]]:
     trunk["parent"] = trunk["up"] = -1
     top = int(np.flatnonzero(tree.rows["width"] == 0)[0])
     branches: list[tuple[int, int, int]] = []
-    below: list[list[int]] = [[] for _ in trunk]
-    for end, row in enumerate(fabric.graph.destination_row[:ends].tolist()):
-        below[row].append(end)
 
     def add(row: int, way: int) -> tuple[int, int]:
         """Add the subtree of a row; return its range of endpoints."""
         outputs: list[tuple[int, int, int]] = []
         here = tree.rows[row]
-        if here["span"] == 0:
-            outputs = [(int(links.inputs["tail"][end]), end, end + 1) for end in below[row]]
-        else:
-            children = (here["high"] - here["low"]) // here["span"]
-            for child in range(children):
-                down = int(tree.output[here["down"] + child * here["parallel"]])
-                node = int(links.outputs["head_node"][down])
+        for child in range((here["high"] - here["low"]) // here["span"]):
+            down = int(tree.output[here["down"] + child * here["parallel"]])
+            node = int(links.outputs["head_node"][down])
+            if 0 <= down and node < ends:
+                outputs.append((down, node, node + 1))
+            elif 0 <= down:
                 part = trunk[node - ends]
                 up = int(links.output_of[links.out_link[down] ^ 1])
                 part["parent"], part["up"] = row + ends, up

@@ -12,9 +12,9 @@ from weft.kernels.records import record_type
 
 #: Switch of a tree.
 TREE = record_type(
-    low="i4",  # position of the first leaf switch below it
+    low="i4",  # position of the first endpoint below it
     high="i4",  # position after the last one
-    span="i4",  # leaf switches below a child
+    span="i4",  # positions below a child, which is an endpoint for a leaf switch
     down="i4",  # first of its outputs downwards in `Tree.output`, child by child
     parallel="i4",  # cables to each child
     up="i4",  # first of its outputs upwards in `Tree.output`
@@ -32,22 +32,24 @@ class Tree(NamedTuple):
     rows: Any
     #: int32: outputs of the rows, as `TREE` says.
     output: Any
-    #: int32 [endpoints]: position of the leaf switch of each endpoint.
-    leaf: Any
+    #: int32 [endpoints]: position of each endpoint; those below a switch are consecutive.
+    position: Any
 
 
 @part_njit()
-def _down(net, tree, destination, packet):
-    """Return the output towards a destination below, or -1 if it is not below."""
-    leaf = np.int64(net.routes.leaf[destination])
-    if leaf < tree.low or leaf >= tree.high:
-        return np.int64(-1)
-    if tree.span == 0:
-        return np.int64(net.inputs[destination].tail)
-    first = tree.down + (leaf - tree.low) // tree.span * tree.parallel
-    if tree.parallel > 1:
-        first += draw(net, packet, np.int64(tree.parallel))
-    return np.int64(net.routes.output[first])
+def _cables(net, row, packet):
+    """Return the first output, as a place in `Tree.output`, and the number of outputs.
+
+    Also returns whether they lead down, to the destination. Without branches, which would often be
+    mispredicted.
+    """
+    tree = net.routes.rows[row]
+    behind = np.int64(net.routes.position[net.packets[packet].destination]) - tree.low
+    # Unsigned numbers: one comparison also finds that it is not before the first position.
+    is_below = np.uint64(behind) < np.uint64(tree.high - tree.low)
+    child = np.uint64(behind if is_below else 0) // np.uint64(tree.span)
+    first = tree.down + np.int64(child) * tree.parallel if is_below else np.int64(tree.up)
+    return first, np.int64(tree.parallel if is_below else tree.width), is_below
 
 
 @part_njit()
@@ -55,17 +57,8 @@ def route_random(net, now, row, lane, packet, attempt):
     """Take a random output upwards, on any lane of the packet's class."""
     if attempt:
         return False
-    tree, destination = net.routes.rows[row], np.int64(net.packets[packet].destination)
-    behind = np.int64(net.routes.leaf[destination]) - tree.low
-    is_below = 0 <= behind < tree.high - tree.low
-    if tree.span == 0 and is_below:
-        output = np.int64(net.inputs[destination].tail)
-    else:
-        # Up and down without a branch, which would often be mispredicted.
-        child = (behind if is_below else 0) // max(tree.span, 1)
-        first = tree.down + child * tree.parallel if is_below else np.int64(tree.up)
-        cables = np.int64(tree.parallel if is_below else tree.width)
-        output = np.int64(net.routes.output[first + draw(net, packet, cables)])
+    first, count, _ = _cables(net, row, packet)
+    output = np.int64(net.routes.output[first + draw(net, packet, count)])
     choose(net, lane, output, lanes_of(net, packet, 0, net.rules.class_lanes))
     return True
 
@@ -75,15 +68,15 @@ def route_adaptive(net, now, row, lane, packet, attempt):
     """Take the least loaded output upwards among those with a free lane, on any lane."""
     if attempt:
         return False
-    tree = net.routes.rows[row]
     allowed = lanes_of(net, packet, 0, net.rules.class_lanes)
-    output = _down(net, tree, np.int64(net.packets[packet].destination), packet)
-    if output < 0:
-        start = draw(net, packet, np.int64(tree.width))
+    first, count, is_below = _cables(net, row, packet)
+    start = draw(net, packet, count)
+    output = np.int64(net.routes.output[first + start])
+    if not is_below:
         best = np.int64(MOST)
-        for step in range(tree.width):
-            column = start + step if start + step < tree.width else start + step - tree.width
-            number = np.int64(net.routes.output[tree.up + column])
+        for step in range(count):
+            column = start + step if start + step < count else start + step - count
+            number = np.int64(net.routes.output[first + column])
             load = load_of(net, number) + (0 if net.outputs[number].free & allowed else MOST >> 1)
             if load < best:
                 output, best = number, load

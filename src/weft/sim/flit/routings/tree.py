@@ -63,8 +63,19 @@ def coordinates(links: Links) -> tree.Tree:
     _check_regular(
         rows, inner, downs, np.where(up, 0, rows["high"][head] - rows["low"][head]), tail
     )
-    leaf = position[clos.leaf_of_row[graph.destination_row[: links.ends]]]
-    return tree.Tree(rows, output.astype(np.int32), leaf.astype(np.int32))
+    # Hosts are the children of leaf switches, with as many places as the largest one needs.
+    leaf = position[clos.leaf_of_row[graph.destination_row[: links.ends]]].astype(np.int64)
+    most, order = int(np.bincount(leaf).max()), np.argsort(leaf, kind="stable")
+    place = leaf * most
+    place[order] += np.arange(len(leaf)) - np.searchsorted(leaf, leaf[order], sorter=order)
+    for name in ("low", "high"):
+        rows[name] *= most
+    rows["span"] = np.maximum(rows["span"] * most, 1)
+    rows["parallel"][clos.leaf_row] = 1
+    rows["down"][clos.leaf_row] = len(output) + rows["low"][clos.leaf_row]
+    ejection = np.full(len(position) * most, -1)
+    ejection[place] = links.inputs["tail"][: len(leaf)]
+    return tree.Tree(rows, np.append(output, ejection).astype(np.int32), place.astype(np.int32))
 
 
 def _positions(clos: FoldedClos) -> NDArray[np.int32]:
