@@ -125,9 +125,11 @@ def _tree(links: Links, hop: int) -> tuple[NDArray[Any], NDArray[Any]]:
         for child in range((here["high"] - here["low"]) // here["span"]):
             down = int(tree.output[here["down"] + child * here["parallel"]])
             node = int(links.outputs["head_node"][down])
-            if 0 <= down and node < ends:
+            if down < 0:
+                continue  # place of a host that is not there
+            if node < ends:
                 outputs.append((down, node, node + 1))
-            elif 0 <= down:
+            else:
                 part = trunk[node - ends]
                 up = int(links.output_of[links.out_link[down] ^ 1])
                 part["parent"], part["up"] = row + ends, up

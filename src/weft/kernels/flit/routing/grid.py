@@ -218,7 +218,8 @@ def _escape(net, row, target, packet):
     x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
     back = _goes_back(net, packet, d, x, y)
     upper = routes.rules[1] > 1 and not _will_cross(net, d, back, x, y)
-    return _output(net, packet, row, _column(net, d, back, y)), lanes_of(net, packet, np.int64(upper), 1)
+    output = _output(net, packet, row, _column(net, d, back, y))
+    return output, lanes_of(net, packet, np.int64(upper), 1)
 
 
 @part_njit()
