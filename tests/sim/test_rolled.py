@@ -14,10 +14,11 @@ from tests.examples import examples
 
 from weft import InputError, NotApplicable, fabric, forecast, route, simulate
 from weft.core.errors import OutOfMemory
+from weft.sim.common import windows
 from weft.sim.common.progress import IncompleteRun
+from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.flow import cells as partition
 from weft.sim.flow import rolled as runner
-from weft.sim.flow.rolled_result import DroppedOperations
 from weft.sim.options import RunSettings
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
@@ -47,14 +48,14 @@ def compare(
     plain = simulate(net, routes, works[0], hosts, **options)
     seen: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "GROWTH", 1)
-        patch.setattr(runner, "LEAST_GROWTH", growth)
+        patch.setattr(windows, "GROWTH", 1)
+        patch.setattr(windows, "LEAST_GROWTH", growth)
         chosen = RunSettings.at("flow", options).flow
         add = DroppedOperations.add
 
-        def added(tally: Any, table: Any, row: Any, cell: Any, route: Any, times: Any) -> None:
+        def added(tally: Any, table: Any, row: Any, cell: Any, times: Any, alone: Any) -> None:
             seen.append({"cell": cell, "row": row, "times": times})
-            add(tally, table, row, cell, route, times)
+            add(tally, table, row, cell, times, alone)
 
         patch.setattr(DroppedOperations, "add", added)
         result = runner.run_rolled(net, routes, works[1], hosts, chosen)
@@ -362,7 +363,7 @@ def test_a_window_holds_what_is_under_way() -> None:
         work = load_rolled(f"allreduce:size=1MiB,algorithm=ring,count={rounds}", 64)
         net = fabric("xgft:2;8,8;1,8")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(runner, "GROWTH", 1)
+            patch.setattr(windows, "GROWTH", 1)
             sizes.append(simulate(net, route(net, "dmodk"), work).most_ops)
     assert sizes[0] == sizes[1] < 64 * 252 / 8
 
@@ -431,7 +432,7 @@ def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
 def test_a_window_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     net = fabric("xgft:2;4,4;1,4")
     work = load_rolled("allreduce:size=64KiB,algorithm=ring", 16)
-    monkeypatch.setattr(runner, "_OP_BYTES", 2**50)
+    monkeypatch.setattr(windows, "OP_BYTES", 2**50)
     with pytest.raises(OutOfMemory, match=r"operations of 4 ranks at a time would take .* fewer"):
         simulate(net, route(net, "dmodk"), work)
 
