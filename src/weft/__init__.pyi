@@ -39,7 +39,7 @@ from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hot_spots import HotSpots
 from weft.sim.packet.port_counters import port_counters
-from weft.sim.packet.result import PacketResult
+from weft.sim.packet.result import PacketResult, RolledPacketResult
 from weft.sim.packet.series import cable_series, link_series, queue_series
 from weft.sim.packet.timelines import rank_spans, timelines
 from weft.sim.qsnet import qsnet
@@ -66,7 +66,7 @@ __all__ = [
     "CostPlan", "Counters", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic",
     "FlowResult", "Forecast", "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement",
     "KeySet", "LinkKind", "Load", "NodeKind", "NotApplicable", "OutOfMemory", "PacketResult",
-    "PathRoutes", "PenaltyModel", "Rates", "Result", "RolledResult",
+    "PathRoutes", "PenaltyModel", "Rates", "Result", "RolledPacketResult", "RolledResult",
     "RolledWorkload", "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload",
     "StopRun", "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError",
     "Workload", "WorkloadBuilder", "analyse", "application_workload", "average_distance",

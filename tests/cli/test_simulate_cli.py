@@ -49,6 +49,24 @@ def test_a_large_workload_without_common_rounds_says_why(capsys, monkeypatch) ->
     assert err.endswith("choose, for a collective, a size that the number of ranks divides\n")
 
 
+def test_a_large_workload_is_rolled_at_the_packet_level(capsys, monkeypatch, tmp_path) -> None:
+    words = TREE, "--engine", "dmodk", "--level", "packet", "--workload", RING
+    tables = {}
+    for name, most in (("full", 2**24), ("rolled", 0)):
+        monkeypatch.setattr("weft.study.experiment.run.ROLLED_FROM", most)
+        folder = tmp_path / name
+        status, out, err = run(capsys, *words, "--out", str(folder), "--csv")
+        assert (status, err) == (0, "")
+        assert ("rounds laid as they begin: at most" in out) == (name == "rolled")
+        tables[name] = {file.name: file.read_bytes() for file in folder.glob("*.csv")}
+    assert "operations" in run(capsys, *words, "--dry-run")[1]
+    same = [name for name, text in tables["rolled"].items() if text == tables["full"][name]]
+    assert {"links.csv", "queues.csv", "ranks.csv"} <= {*same}
+    assert "messages.csv" not in tables["rolled"]
+    page = "--html", str(tmp_path / "a.html")
+    assert "rounds laid" not in run(capsys, *words, *page)[1]  # a page shows messages
+
+
 def test_loops_that_fit_neither_way_are_refused_without_the_second(capsys, tmp_path) -> None:
     send = "SENDRECV 1 TO (rank + 1) % size FROM (rank - 1) % size\n"
     program = tmp_path / "loops.trace"

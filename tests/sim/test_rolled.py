@@ -10,16 +10,25 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from tests.examples import examples
 
-from weft import InputError, NotApplicable, fabric, forecast, route, simulate
+from weft import (
+    CongestionControl,
+    Hardware,
+    InputError,
+    NotApplicable,
+    fabric,
+    forecast,
+    route,
+    simulate,
+)
 from weft.core.errors import OutOfMemory
 from weft.sim.common import windows
 from weft.sim.common.progress import IncompleteRun
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.flow import cells as partition
 from weft.sim.flow import rolled as runner
-from weft.sim.options import RunSettings
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
 from weft.workload.collectives import collective_on
@@ -34,51 +43,65 @@ Make = Callable[[Any], Any]
 
 
 def compare(
-    spec: str, engine: str, ranks: int, make: Make, placement: Any, growth: int, **options: Any
+    spec: str,
+    engine: str,
+    ranks: int,
+    make: Make,
+    placement: Any,
+    growth: int,
+    packet: dict[str, Any] | None = None,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """Run a program rolled, in windows of `growth` operations, and unrolled; expect equal times.
 
-    With `alike` false, each rank is a cell unless cells are certain to have equal times.
+    With `alike` false, each rank is a cell unless cells are certain to have equal times. At the
+    packet level, whose options `packet` has, each rank is a cell.
     """
     net = fabric(spec, node=options.pop("node", None))
     alike = options.pop("alike", True)
     routes = route(net, engine)
     hosts = host_of_rank(net, ranks, placement)
     works = [make(builder(ranks)) for builder in (WorkloadBuilder, RolledBuilder)]
+    if packet is not None:
+        options |= {"level": "packet", **packet}
     plain = simulate(net, routes, works[0], hosts, **options)
     seen: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows, "GROWTH", 1)
         patch.setattr(windows, "LEAST_GROWTH", growth)
-        chosen = RunSettings.at("flow", options).flow
         add = DroppedOperations.add
 
         def added(tally: Any, table: Any, row: Any, cell: Any, times: Any, alone: Any) -> None:
-            seen.append({"cell": cell, "row": row, "times": times})
+            seen.append({"cell": cell, "row": row, "times": np.where(times < 0, -1, times)})
             add(tally, table, row, cell, times, alone)
 
         patch.setattr(DroppedOperations, "add", added)
-        result = runner.run_rolled(net, routes, works[1], hosts, chosen)
-        if not alike and not result.certain:
+        result = simulate(net, routes, works[1], hosts, **options)
+        if not alike and packet is None and not result.certain:
             seen.clear()
             patch.setattr(partition, "_coloured", lambda *_: None)
-            result = runner.run_rolled(net, routes, works[1], hosts, chosen)
+            result = simulate(net, routes, works[1], hosts, **options)
             assert result.certain
     cell, row, times = (
         np.concatenate([each[key] for each in seen], axis=-1) for key in ("cell", "row", "times")
     )
     length = np.array([len(each.kind) for each in works[1].programs])
-    place = row - (np.cumsum(length) - length)[works[1].program_of[result.cells.first[cell]]]
+    place = row - (np.cumsum(length) - length)[works[1].program_of[_first(result)[cell]]]
     order = np.lexsort((place, cell))
     ops = np.arange(works[0].num_ops) - works[0].op_offset[works[0].rank]
     key = (cell * 2**32 + place)[order]
-    wanted = result.cells.of_rank[works[0].rank] * 2**32 + ops
+    wanted = result.tally.of_rank[works[0].rank] * 2**32 + ops
     at = np.searchsorted(key, wanted)
     assert np.array_equal(key[at], wanted)
     assert len(key) == len(set(key.tolist()))  # each operation was dropped once
     for name, column in zip(TIMES, times[:, order], strict=True):
         np.testing.assert_array_equal(column[at], getattr(plain, f"{name}_ns"), err_msg=name)
     return plain, result
+
+
+def _first(result: Any) -> Any:
+    """Return a rank of each cell."""
+    return np.unique(result.tally.of_rank, return_index=True)[1]
 
 
 def ring(size: int, **options: Any) -> Make:
@@ -198,6 +221,8 @@ def same(plain: Any, result: Any) -> None:
         means = (each[name].fill_null(-1).to_numpy() for each in (mine, theirs))
         np.testing.assert_allclose(*means, rtol=1e-12)
     mine, theirs = result.links(), plain.links()
+    if "carried_bytes" not in mine.columns:
+        return assert_frame_equal(mine, theirs)
     assert mine["messages"].equals(theirs["messages"])
     np.testing.assert_allclose(mine["carried_bytes"], theirs["carried_bytes"], rtol=1e-14)
     expected = plain.summary()
@@ -254,6 +279,60 @@ def test_random_rounds_are_equal(seed: int, growth: int, shuffled: bool, handsha
     same(plain, result)
 
 
+#: Fields of results at the packet level.
+COUNTERS = (
+    "packets", "wire_bytes", "wait_ps", "busy_ps", "blocked_ps", "buffer_wait_ps", "held_bytes",
+    "overtook", "kept_ps", "most_kept_ps", "end_ps", "num_hops", "num_events", "conservation",
+    "deadlock", "complete",
+)  # fmt: skip
+
+
+def same_counters(plain: Any, result: Any) -> None:
+    """Expect equal counters and tables."""
+    for name in COUNTERS:
+        np.testing.assert_array_equal(getattr(result, name), getattr(plain, name), err_msg=name)
+    same(plain, result)
+
+
+CONTROL = Hardware(mtu_bytes=512, congestion_control=CongestionControl())
+FINE = Hardware(mtu_bytes=256, queue_pairs="host")
+
+
+@given(
+    st.integers(0, 10**6), st.sampled_from([1, 2, 9, 40]), st.sampled_from(["", "ecmp", "spray"]),
+    st.sampled_from([CONTROL, FINE, Hardware(mtu_bytes=2048)]), st.booleans(), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=examples(40), deadline=None)
+def test_random_rounds_of_packets_are_equal(
+    seed: int, growth: int, policy: str, hardware: Hardware, several: bool, handshake: bool
+) -> None:
+    """All times and counters are equal, on one thread and, where that is possible, on two."""
+    hosts = np.random.default_rng(seed).permutation(16)
+    if several and not policy:
+        hosts //= 2  # two ranks a host
+    chosen = {"policy": policy} if policy else {}
+    plain, result = compare(
+        "xgft:2;4,4;1,4", "ecmp" if policy else "dmodk", 16, random_rounds(seed), hosts, growth,
+        chosen | {"hardware": hardware, "threads": 1 + handshake}, handshake=handshake,
+        rendezvous=["get", "put", "put-shared"][seed % 3], overhead_ns=float(seed % 2 * 40),
+    )  # fmt: skip
+    same_counters(plain, result)
+    if result.congestion is not None:
+        assert list(map(str, vars(result.congestion).values())) == list(
+            map(str, vars(plain.congestion).values())
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_packets_of_a_ring_of_1024_ranks_are_equal(threads: int) -> None:
+    packet = {"threads": threads}
+    plain, result = compare("xgft:2;32,32;1,32", "dmodk", 1024, ring(1000), "linear", 64, packet)
+    assert result.threads == threads
+    assert result.most_ops < plain.workload.num_ops / 10
+    same_counters(plain, result)
+
+
 @pytest.mark.slow
 def test_a_ring_of_1024_ranks_is_equal_to_the_last_bit() -> None:
     plain, result = compare("xgft:3;8,8,16;1,8,8", "dmodk", 1024, ring(70_000), "linear", 64)
@@ -300,6 +379,16 @@ def training(spec: str, node: str | None, cells: int, tree: str, ranks: int) -> 
     assert len(result.cells.first) == cells
     assert result.workload.step == plain.workload.step
     same(plain, result)
+
+
+def test_packets_of_a_training_step_are_equal() -> None:
+    spec = "train:model=llama3-8b,tp=2,pp=4,sequence=1,global_batch=8,buckets=2"
+
+    def make(builder: Any) -> Any:
+        return application_workload(spec, 16, builder=builder)
+
+    packet = {"hardware": Hardware(mtu_bytes=2**20, buffer_bytes=2**22)}
+    same_counters(*compare("xgft:2;4,4;1,4,rate=NDR", "dmodk", 16, make, "linear", 6, packet))
 
 
 LOOPS = """RANKS 16
@@ -355,17 +444,19 @@ def test_traces_with_loops_are_equal_to_the_last_bit(
     plain, result = compare("torus:4x4", "dor", 16, make, "linear", 9, alike=False)
     same(plain, result)
     assert len(added) < sum(len(each.kind) for each in result.workload.programs) / 2
+    same_counters(*compare("torus:4x4", "dor", 16, make, "linear", 9, {}))
 
 
-def test_a_window_holds_what_is_under_way() -> None:
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_a_window_holds_what_is_under_way(level: Any) -> None:
     sizes = []
     for rounds in (1, 4):
         work = load_rolled(f"allreduce:size=1MiB,algorithm=ring,count={rounds}", 64)
         net = fabric("xgft:2;8,8;1,8")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(windows, "GROWTH", 1)
-            sizes.append(simulate(net, route(net, "dmodk"), work).most_ops)
-    assert sizes[0] == sizes[1] < 64 * 252 / 8
+            sizes.append(simulate(net, route(net, "dmodk"), work, level=level).most_ops)
+    assert sizes[0] == sizes[1] < 64 * 252 / (8 if level == "flow" else 3)
 
 
 def test_percentiles_are_within_their_bins() -> None:
@@ -416,17 +507,44 @@ def test_a_forecast_counts_what_is_computed() -> None:
     assert ahead.counts["at_once"] == ahead.counts["operations"]
 
 
+def test_a_forecast_of_packets_is_that_of_the_unrolled_workload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(windows, "GROWTH", 1)
+    net, spec = fabric("xgft:2;4,4;1,4"), "allreduce:size=64KiB,algorithm=ring,count=40"
+    routes = route(net, "dmodk")
+    told: list[Any] = []
+    rolled, plain = load_rolled(spec, 16), load_workload(spec, 16)
+    result = simulate(net, routes, rolled, level="packet", expected=told.append)
+    told.append(forecast(net, routes, rolled, level="packet"))
+    full = forecast(net, routes, plain, level="packet")
+    for each in told:
+        assert each.counts["hops"] == full.counts["hops"] == result.num_hops
+        for name in ("units", "operations", "messages"):
+            assert each.counts[name] == full.counts[name], name
+        assert result.most_ops <= each.counts["window"] < each.counts["operations"] / 4
+        assert each.most_s == pytest.approx(full.most_s)
+    assert told[0].memory_bytes < full.memory_bytes
+
+
 def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
     net = fabric("xgft:2;4,4;1,4")
     routes = route(net, "dmodk")
     work = load_rolled("allreduce:size=64KiB,algorithm=ring", 16)
-    for options in ({"level": "packet"}, {"level": "static"}, {"sharing": "penalty"}):
-        with pytest.raises(NotApplicable, match=r"flow level|penalty"):
+    packet: dict[str, Any] = {"level": "packet"}
+    for options, why in (
+        ({"level": "static"}, "the static level needs all"), ({"sharing": "penalty"}, "all"),
+        (packet | {"trace": [0]}, "show messages"), (packet | {"snapshot_ns": 9}, "show messages"),
+        (packet | {"fast_forward": 0.01}, "looks ahead"), (packet | {"lids": "spread"}, "in turn"),
+        (packet | {"policy": "e-ecmp"}, "queue pairs in turn"), ({"policy": "ark"}, "keys"),
+    ):  # fmt: skip
+        with pytest.raises(NotApplicable, match=f"the workload is rolled, and .*{why}"):
             simulate(net, routes, work, **options)
-    with pytest.raises(IncompleteRun, match="stopped at"):
-        simulate(net, routes, work, max_time_ns=2000.0)
-    with pytest.raises(NotApplicable, match="single messages"):
-        simulate(net, routes, work).messages()
+    for level in ("flow", "packet"):
+        with pytest.raises(IncompleteRun, match="stopped at"):
+            simulate(net, routes, work, level=level, max_time_ns=2000.0)
+        with pytest.raises(NotApplicable, match="single messages"):
+            simulate(net, routes, work, level=level).messages()
 
 
 def test_a_window_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,8 +585,9 @@ def test_a_deadlock_is_an_error() -> None:
     builder.recv(ranks, (ranks - 1) % 4, 10)
     builder.send(ranks, (ranks + 1) % 4, 10)
     net = fabric("xgft:1;4;1")
-    with pytest.raises(InputError, match="deadlocks"):
-        simulate(net, route(net, "minhop"), builder.build())
+    for level in ("flow", "packet"):
+        with pytest.raises(InputError, match="deadlocks"):
+            simulate(net, route(net, "minhop"), builder.build(), level=level)
 
 
 def test_nested_loops_beyond_memory_are_refused_before_they_are_stored() -> None:

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from weft.kernels.program.dag import depths
 from weft.routing.routes import Routes
 from weft.sim.common.programs import numbered, queue_pairs
 from weft.sim.common.progress import TOLD_S, Forecast
+from weft.sim.common.windows import OP_BYTES
 from weft.sim.flit.workloads import cycles_of
 from weft.sim.flow.engine import LAYING
 from weft.sim.flow.network import lay_routes
@@ -34,6 +35,9 @@ from weft.sim.methods import CHOOSING
 from weft.sim.options import Level, RunSettings
 from weft.sim.static.loads import host_flows
 from weft.workload import Kind, Workload
+
+if TYPE_CHECKING:
+    from weft.sim.packet.rolled import PacketWindows
 
 #: Level -> levels that need less, the most detailed first.
 COARSER: Mapping[Level, tuple[Level, ...]] = {
@@ -55,20 +59,25 @@ _LOADS, _TIMES, _LEAST_DATA, _MOST_DATA = 20_000, 5, 2**14, 2**27
 
 def forecast_of(
     chosen: RunSettings, level: Level, fabric: Fabric, routes: Routes | str, workload: Workload,
-    hosts: NDArray[np.int32],
+    hosts: NDArray[np.int32], windows: PacketWindows | None = None,
 ) -> Forecast:  # fmt: skip
     """Return the forecast of a run.
 
-    `chosen`: its settings. `hosts` [ranks]: host of each rank.
+    `chosen`: its settings. `hosts` [ranks]: host of each rank. `windows`: those of a rolled
+    workload, of which `workload` is the first.
     """
     counts = counted(chosen, level, fabric, routes, workload, hosts)
     needed, reserved = memory_of(level, counts)
+    if windows is not None:
+        counts, needed = _of_windows(counts, level, windows, _options(chosen, level, routes))
     known = costs()
     seconds = seconds_of(level, counts, known["machine"]["wait_ns"])
     if 2 * seconds > TOLD_S:
         seconds = seconds_of(level, counts, wait_ns(data_of(level, counts)))
     spread, most = known[level]["spread"], seconds * known[level]["spread"]
     threads = (chosen.threads or cores()) if level == "packet" else 1  # at best share the time
+    if windows is not None:  # refused when a window cannot grow
+        return Forecast(level, counts, needed, seconds / spread / threads, most, "")
     addresses = free_addresses()
     free = available_bytes() if needed > _SMALL_BYTES else None
     shortage = ""
@@ -77,6 +86,25 @@ def forecast_of(
     elif free is not None and needed > free:
         shortage = _shortage(chosen, level, fabric, routes, counts, 0, free)
     return Forecast(level, counts, needed, seconds / spread / threads, most, shortage)
+
+
+def _of_windows(
+    counts: Mapping[str, float], level: Level, windows: PacketWindows, options: Mapping[str, Any]
+) -> tuple[dict[str, float], int]:
+    """Return the counts of a rolled workload, for those of its first window, and its memory.
+
+    All messages are taken to be like those of the first window, but for their sizes.
+    """
+    piece, brief, work = windows.piece, windows.brief, windows.work
+    most = windows.most(work.num_ops)
+    packets = float(
+        (windows.times * _units(level, brief.size_bytes[brief.messages], options)).sum()
+    )
+    share = packets / max(_units(level, piece.size_bytes[piece.messages], options).sum(), 1)
+    laid = {**counts, "operations": most + brief.num_ops, "dependencies": 2 * most}
+    whole = {name: counts[name] * share for name in ("units", "hops", "contended_hops")}
+    whole |= {"operations": work.num_ops, "messages": work.num_messages, "window": most}
+    return {**counts, **whole}, memory_of(level, laid)[0] + OP_BYTES * most
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import Registry
 from weft.core.settings import (
     Called,
@@ -318,9 +318,27 @@ class RunSettings(Settings):
         own = self.hardware.switch_latency_ns
         return own if self.switch_latency_ns is None else self.switch_latency_ns
 
+    def check_rolled(self, level: Level) -> None:
+        """Raise `NotApplicable` if a run at a level needs all operations of a program at once."""
+        reasons = {
+            f"the {level} level needs all messages at once": level not in COARSE,
+            "the sharing model penalty looks at all messages": self.sharing == "penalty",
+            "routing keys are of phases": self.keys is not None,
+            "messages take LIDs in turn": self.lids not in ("first", "hash"),
+            "messages take queue pairs in turn": self._policy.queue_pairs > 1,
+            "fast_forward looks ahead of messages": bool(self.fast_forward),
+            "snapshots and traces show messages": self.snapshot_ns or len(self.trace) > 0,
+        }
+        for reason in (reason for reason, holds in reasons.items() if holds):
+            raise NotApplicable(f"the workload is rolled, and {reason}")
+
     @property
     def keys(self) -> KeyRules | None:
         """How the run uses routing keys; None if its policy uses none."""
+        return self._policy.keys
+
+    @property
+    def _policy(self) -> Policy:
         spec = self.policy or NO_CHOICE
         if self.scheduler:
             if spec.partition(":")[0] != "nrk":
@@ -328,7 +346,7 @@ class RunSettings(Settings):
             spec += ("," if ":" in spec else ":") + self.scheduler
         entry, options = policies.parse(spec)
         chosen: Policy = entry.function(**policies.bind(entry, options))
-        return chosen.keys
+        return chosen
 
     @property
     def flow(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
 from weft.routing.routes import Routes
@@ -158,10 +158,7 @@ def simulate(
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; the other levels do")
     if isinstance(workload, RolledWorkload):
-        from weft.sim.flow.rolled import run_rolled
-
-        assert isinstance(routes, Routes)
-        return run_rolled(fabric, routes, workload, hosts, chosen.flow, progress, expected=expected)
+        return _rolled(chosen, level, fabric, routes, workload, hosts, progress, expected)
     size = workload.num_ops + fabric.num_links
     if level in ("packet", "flit"):
         size += int(workload.size_bytes.sum()) // chosen.hardware.mtu_bytes
@@ -209,12 +206,35 @@ def forecast(
 
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if isinstance(workload, RolledWorkload):
-        from weft.sim.flow.rolled import run_rolled
-
-        assert isinstance(routes, Routes)
-        told: Forecast = run_rolled(fabric, routes, workload, hosts, chosen.flow, dry=True)
+        told: Forecast = _rolled(chosen, level, fabric, routes, workload, hosts, dry=True)
         return told
     return forecast_of(chosen, level, fabric, routes, workload, hosts)
+
+
+def _rolled(
+    chosen: RunSettings, level: Level, fabric: Fabric, routes: Any, workload: RolledWorkload,
+    hosts: NDArray[np.int32], progress: Watch = None, expected: Told = None, dry: bool = False,
+) -> Any:  # fmt: skip
+    """Return the result of a rolled workload or, if `dry`, the forecast."""
+    if level == "flow":
+        from weft.sim.flow.rolled import FlowWindows
+
+        run = FlowWindows(fabric, routes, workload, hosts, chosen.flow)
+        outlook = run.forecast()
+    else:
+        from weft.sim.forecast import forecast_of
+        from weft.sim.packet.engine import run_packets
+        from weft.sim.packet.rolled import PacketWindows
+
+        windows = PacketWindows(workload)
+        outlook = forecast_of(chosen, level, fabric, routes, windows.piece, hosts, windows)
+    if dry:
+        return outlook
+    if expected is not None:
+        expected(outlook)
+    if level == "flow":
+        return run.run(progress)
+    return run_packets(fabric, routes, windows, hosts, chosen.packet(routes), progress)
 
 
 def _prepared(
@@ -230,8 +250,7 @@ def _prepared(
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     chosen = RunSettings.at(check_level(level), options)
     if isinstance(workload, RolledWorkload):
-        if level != "flow" or chosen.keys is not None:
-            raise NotApplicable(f"{workload} needs the flow level, without routing keys")
+        chosen.check_rolled(level)
         return chosen, host_of_rank(fabric, workload.num_ranks, placement)
     if level != "flit" and len(workload.multicast):
         raise InputError(

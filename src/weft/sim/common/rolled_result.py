@@ -101,9 +101,10 @@ class RolledReplay:
     def recalled(self) -> str:
         """How many operations existed at a time, and what is known of times, in words."""
         return (
-            f"at most {self.most_ops:,} of {self.workload.num_ops:,} operations existed at a "
-            f"time; 99 % of messages took at most {self.tally.percentile_ns(0.99):.4g} ns "
-            "(within 1.1 %); there are no times of single messages"
+            f"rounds laid as they begin: at most {self.most_ops:,} of {self.workload.num_ops:,} "
+            "operations existed at a time; 99 % of messages took at most "
+            f"{self.tally.percentile_ns(0.99):.4g} ns (within 1.1 %); there are no times of single "
+            "messages"
         )
 
     def messages(self) -> pl.DataFrame:
@@ -153,10 +154,6 @@ class RolledReplay:
             ratio(tally.sums[0], messages), np.where(messages > 0, tally.longest_ns, np.nan),
             ratio(tally.sums[1], tally.sums[2]), unknown, unknown,
         )  # fmt: skip
-
-    def links(self) -> pl.DataFrame:
-        """Return one row for each directed link."""
-        raise NotImplementedError
 
     def sent(self) -> Iterator[tuple[int, Ints, Ints]]:
         """Yield each map of peers, ranks of a program, and the sizes of messages to these peers."""

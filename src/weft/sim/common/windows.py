@@ -54,7 +54,10 @@ class Windows:
     """The windows of a run, one after the other; each level adds its own state.
 
     `first`: int64 [cells], a rank of each cell. `peer`: int64 [maps, cells], cell of the peers.
+    `per_ns`: units of time in a ns.
     """
+
+    per_ns = 1
 
     def __init__(self, work: RolledWorkload, first: Ints, peer: Ints, tally: DroppedOperations):
         self.work, self.peer, self.tally = work, peer, tally
@@ -144,11 +147,7 @@ class Windows:
         times = np.stack((ranks.posted, ranks.ended, ranks.left, ranks.arrived))[:, ops]
         some = self.window.at(ops)
         alone = self.alone_ns(ops[ranks.arrived[ops] >= 0])
-        self.tally.add(self.table, some.row, some.cell, self.in_ns(times), alone)
-
-    def in_ns(self, times: NDArray[Any]) -> NDArray[np.float64]:
-        """Return times of the level in ns."""
-        raise NotImplementedError
+        self.tally.add(self.table, some.row, some.cell, times / self.per_ns, alone)
 
     def alone_ns(self, ops: Ints) -> NDArray[np.float64]:
         """Return the zero-load times of messages of the window."""
@@ -276,7 +275,7 @@ class Windows:
         return np.where(peers < 0, -1, self.peer.ravel()[spot]), spot
 
     def workload(
-        self, cell: Ints, row: Ints, match: Ints, counts: Ints, dep: Ints, on_start: Any
+        self, cell: Ints, row: Ints, match: NDArray[Any], counts: Ints, dep: Ints, on_start: Any
     ) -> Workload:
         """Return operations, in the order of cells, as a workload without phases and tags.
 

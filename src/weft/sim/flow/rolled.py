@@ -20,7 +20,7 @@ from weft.sim.common.programs import numbered, queues_of
 from weft.sim.common.progress import Forecast, IncompleteRun, Progress
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.windows import OP_BYTES, Windows, carry_events
-from weft.sim.flow.cells import Cells, cells_of
+from weft.sim.flow.cells import cells_of
 from weft.sim.flow.engine import LAYING, FlowState, rank_state
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import alone_ns
@@ -33,37 +33,6 @@ Ints = NDArray[np.int64]
 #: Time of an operation of a message that is alone on its links, and of one that shares them, and
 #: the factor between forecasts and times of nine of ten runs; measured as in docs/scaling.md.
 _OP_NS, _SPREAD = (420.0, 1600.0), 2.0
-
-
-def run_rolled(
-    fabric: Fabric, routes: Routes, work: RolledWorkload, hosts: NDArray[np.int32],
-    options: Mapping[str, Any], progress: Callable[[Progress], None] | None = None,
-    expected: Callable[[Forecast], None] | None = None, dry: bool = False,
-) -> Any:  # fmt: skip
-    """Run a rolled workload at the flow level, for `weft.simulate`; see `run_flows`.
-
-    `expected`: called with the forecast when the cells are known. `dry`: whether to return the
-    forecast in place of the `RolledResult`.
-    """
-    if options["sharing"] == "penalty":
-        raise NotApplicable("the sharing model penalty cannot run rolled workloads")
-    if routes.num_intermediates or (options["multipath"] == "hash" and not routes.settled):
-        raise NotApplicable("rolled workloads need one route for all messages of a pair of hosts")
-    began = time.perf_counter()
-    network, route = _lay(fabric, routes, work, hosts, options)
-    cells = cells_of(work, network, route)
-    run = _Run(work, cells, options)
-    if dry:
-        return run.forecast()
-    if expected is not None:
-        expected(run.forecast())
-    run.go(progress)
-    certain = not run.shared and options["overhead"] == NO_OVERHEAD
-    certain = len(cells.first) == work.num_ranks or (certain and all(map(_in_turns, work.programs)))
-    return RolledResult(
-        fabric, routes.engine, work, hosts, options, network, route, cells, run.tally,
-        run.most_ops, run.shared, certain, time.perf_counter() - began,
-    )  # fmt: skip
 
 
 def _lay(
@@ -95,13 +64,23 @@ def _large(program: CommonProgram, options: Mapping[str, Any]) -> NDArray[np.boo
     return large
 
 
-class _Run(Windows):
-    """A run in progress."""
+class FlowWindows(Windows):
+    """A run of a rolled workload at the flow level, for `weft.simulate`; see `run_flows`."""
 
-    def __init__(self, work: RolledWorkload, cells: Cells, options: Mapping[str, Any]):
-        tally = DroppedOperations(work, cells.of_rank, cells.size)
-        super().__init__(work, cells.first, cells.peer, tally)
-        self.cells, self.options = cells, options
+    def __init__(
+        self, fabric: Fabric, routes: Routes, work: RolledWorkload, hosts: NDArray[np.int32],
+        options: Mapping[str, Any],
+    ):  # fmt: skip
+        if routes.num_intermediates or (options["multipath"] == "hash" and not routes.settled):
+            raise NotApplicable("rolled workloads need one route for all messages of two hosts")
+        self.began = time.perf_counter()
+        network, route = _lay(fabric, routes, work, hosts, options)
+        self.cells = cells = cells_of(work, network, route)
+        self.given = fabric, routes.engine, work, hosts, options, network, route, cells
+        super().__init__(
+            work, cells.first, cells.peer, DroppedOperations(work, cells.of_rank, cells.size)
+        )
+        self.options = options
         away = cells.route >= 0
         self.pair_of = np.where(away, np.cumsum(away).reshape(away.shape) - 1, 0).ravel()
         self.state = self._begin()
@@ -124,7 +103,7 @@ class _Run(Windows):
         span = seconds / _SPREAD, seconds * _SPREAD
         return Forecast("flow", counts, OP_BYTES * window, *span, shortage="")
 
-    def go(self, progress: Callable[[Progress], None] | None) -> None:
+    def run(self, progress: Callable[[Progress], None] | None) -> RolledResult:
         """Run to the end."""
         messages, ops = self.work.num_messages, self.work.num_ops
 
@@ -141,10 +120,11 @@ class _Run(Windows):
         if why != kernel.DONE:
             raise InputError(f"{self.work.name or 'the workload'} deadlocks after {now}")
         self.drop(self.state.ranks)
-
-    def in_ns(self, times: NDArray[Any]) -> NDArray[np.float64]:
-        """Return times, which are in ns."""
-        return times
+        certain = not self.shared and self.options["overhead"] == NO_OVERHEAD
+        certain &= all(map(_in_turns, self.work.programs))
+        certain |= len(self.cells.first) == self.work.num_ranks
+        took = time.perf_counter() - self.began
+        return RolledResult(*self.given, self.tally, self.most_ops, self.shared, certain, took)
 
     def alone_ns(self, ops: Ints) -> NDArray[np.float64]:
         """Return the zero-load times of messages of the window."""

@@ -15,7 +15,7 @@ from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routing.routes import Routes
-from weft.sim.common.progress import REPORT_S, Progress, StopRun
+from weft.sim.common.progress import REPORT_S, IncompleteRun, Progress, StopRun
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, check_options
 from weft.sim.keys.run import KeyRun
 from weft.sim.packet.connections import connect
@@ -25,7 +25,8 @@ from weft.sim.packet.limits import check_fabric_times, check_workload
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.partition import CutInputs, cut_for
 from weft.sim.packet.policies import bind
-from weft.sim.packet.result import PacketResult
+from weft.sim.packet.result import PacketResult, RolledPacketResult, alone_ns
+from weft.sim.packet.rolled import PacketWindows
 from weft.sim.packet.state import PacketRunState
 from weft.workload import Workload
 
@@ -36,12 +37,12 @@ OWN = frozenset({"hardware", "policy", "trace", "threads"})
 def run_packets(
     fabric: Fabric,
     routes: Routes,
-    workload: Workload,
+    workload: Workload | PacketWindows,
     hosts: NDArray[np.int32],
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
     keyed: KeyRun | None = None,
-) -> PacketResult:
+) -> PacketResult | RolledPacketResult:
     """Run a workload at the packet level, for `weft.simulate`, which checks the arguments.
 
     docs/packet-level.md states every rule of virtual cut-through, credits, lanes and arbitration.
@@ -50,7 +51,8 @@ def run_packets(
     `hosts` [ranks]: host of each rank. `options`: options, as returned by
     `weft.sim.options.RunSettings.packet`. `progress`: called several times a second with the
     progress of the run. It may raise `StopRun`. `keyed`: routing keys of the workload; their paths
-    replace those of the routes.
+    replace those of the routes. `workload` may be the windows of a rolled one, which has a result
+    only if it ends.
     """
     check_options(options)
     hardware: Hardware = options["hardware"]
@@ -61,6 +63,10 @@ def run_packets(
     bound = bind(policy, fabric, routes)
     if bound.keys is not None and keyed is None:
         raise NotApplicable(f"policy {policy} needs a workload with phases, as in weft.simulate")
+    windows, times = None, np.ones(1, dtype=np.int64)
+    if isinstance(workload, PacketWindows):
+        windows = workload
+        workload, times = windows.brief, windows.times
     _check_lanes(routes, hardware)
     check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
@@ -73,7 +79,7 @@ def run_packets(
     slowest = float(network.rate_gbps.min(initial=np.inf))
     if hardware.adapter_gbps is not None:
         slowest = min(slowest, hardware.adapter_gbps)
-    check_workload(workload, connections, hardware, slowest, options)
+    check_workload(workload, connections, hardware, slowest, options, times)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
     one = ""
@@ -84,40 +90,52 @@ def run_packets(
 
         check_fast_forward(workload, connections, bound, keyed is not None, options)
         one = "fast_forward sets back time"
-    cut = cut_for(CutInputs(fabric, network, connections, workload, hosts, options, one))
+    cut = cut_for(CutInputs(fabric, network, connections, workload, hosts, options, one, times))
+    piece, of_ops = workload, connections
+    if windows is not None:
+        alone = alone_ns(workload, network, connections, hardware, options)
+        windows.bind(connections, hardware, options, alone)
+        piece, of_ops = windows.piece, windows.connections()
     state = PacketRunState.of(
-        workload, network, connections, hardware, bound, options, routes.num_vls, traced, cut,
-        keyed,
+        piece, network, of_ops, hardware, bound, options, routes.num_vls, traced, cut, keyed,
+        windows,
     )  # fmt: skip
     if options["fast_forward"]:
         state.fast_forward = FastForward(state.net, state.ranks)
     with state.team:
-        wire_bytes = _wire_bytes(fabric, workload, hosts, hardware) if progress else 0
-        why, partial = _run(state, workload, progress, wire_bytes)
+        wire_bytes = _wire_bytes(fabric, workload, hosts, hardware, times) if progress else 0
+        why, partial = _run(state, progress, wire_bytes)
         if partial:
             state.align()
     took = time.perf_counter() - began
     if state.fast_forward is not None:
         state.fast_forward.stop(state.net)
     if why in (kernel.STUCK, kernel.NO_PATH):
-        raise InputError(explain(why, fabric, routes, workload, state))
+        raise InputError(explain(why, fabric, routes, piece, state))
     if why == kernel.TIME_OUT and max_time_ns is None:
         raise InputError(
             f"simulated time exceeds {LONGEST_RUN_PS / 8.64e16:.0f} days, with "
-            f"{state.arrived:,} of {len(workload.messages):,} messages "
+            f"{state.arrived:,} of {state.num_messages:,} messages "
             "arrived"
         )
     complete = why == kernel.DONE and not partial
+    now = f"{state.count['now_ps'] / PS_PER_NS:g} ns"
+    if windows is not None and not complete:
+        raise IncompleteRun(f"stopped at {now} of simulated time; there is no result")
     conservation = check_conservation(state, complete)
-    return PacketResult(
-        fabric=fabric, engine=routes.engine, workload=workload, host=hosts, hardware=hardware,
-        policy=policy, options=_recorded(options),
-        network=network, connections=connections, **state.outcome(complete),
-        complete=complete, conservation=conservation, run_s=took,
+    counters: dict[str, Any] = dict(
+        fabric=fabric, engine=routes.engine, host=hosts, hardware=hardware, policy=policy,
+        options=_recorded(options), network=network, connections=connections,
+        **state.outcome(complete), complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
-        keys=None if keyed is None else keyed.plan,
-        threads=cut.parts, fewer_threads=cut.why,
+        keys=None if keyed is None else keyed.plan, threads=cut.parts, fewer_threads=cut.why,
     )  # fmt: skip
+    if windows is None:
+        return PacketResult(workload=workload, **state.times(complete), **counters)
+    windows.drop(state.ranks)
+    return RolledPacketResult(
+        workload=windows.work, tally=windows.tally, most_ops=windows.most_ops, **counters
+    )
 
 
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,18 +182,19 @@ def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
     return marks
 
 
-def _wire_bytes(fabric: Fabric, workload: Workload, hosts: NDArray[Any], hardware: Hardware) -> int:
+def _wire_bytes(
+    fabric: Fabric, workload: Workload, hosts: NDArray[Any], hardware: Hardware, times: Any
+) -> int:
     """Return the bytes of all data packets between hosts, headers included."""
     ops = workload.messages
     away = fabric.apart(hosts[workload.rank[ops]], hosts[workload.peer[ops]])
-    size = workload.size_bytes[ops][away].astype(np.int64)
+    size = workload.size_bytes[ops].astype(np.int64)
     packets = np.maximum(-(-size // hardware.mtu_bytes), 1)
-    return int(size.sum() + hardware.header_bytes * packets.sum())
+    return int((times * (size + hardware.header_bytes * packets))[away].sum())
 
 
 def _run(
     state: PacketRunState,
-    workload: Workload,
     progress: Callable[[Progress], None] | None,
     wire_bytes: int,
 ) -> tuple[int, bool]:
@@ -184,7 +203,6 @@ def _run(
     Returns the kernel's reason for stopping, and whether the user stopped the run.
     """
     instants = 1000
-    messages = len(workload.messages)
     while True:
         began = time.perf_counter()
         try:
@@ -192,12 +210,14 @@ def _run(
             raise_deferred()
             count = state.count
             now = Progress(
-                state.ended, workload.num_ops, state.arrived,
-                messages, float(count["now_ps"]) / PS_PER_NS,
+                state.ended, state.num_ops, state.arrived,
+                state.num_messages, float(count["now_ps"]) / PS_PER_NS,
                 # Delivered bytes include control packets; wire_bytes includes only data packets.
                 min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip
         except KeyboardInterrupt:
+            if state.windows is not None:
+                raise
             return kernel.MORE, True
         if progress:
             try:

@@ -48,8 +48,9 @@ def check_workload(
     hardware: Hardware,
     slowest_gbps: float,
     options: Mapping[str, Any],
+    times: NDArray[np.int64],
 ) -> None:
-    """Refuse operations that take too long."""
+    """Refuse operations that take too long; `times`: how often each message is sent."""
     check_durations(workload)
     ops = workload.messages
     size = workload.size_bytes[ops]
@@ -59,7 +60,7 @@ def check_workload(
     _refuse_long(workload, ops, np.where(away, wire, 0.0), slowest_gbps, "the slowest link")
     local = float(options["local_gbps"])
     _refuse_long(workload, ops, np.where(away, 0.0, size), local, "local_gbps")
-    of_connection = np.bincount(connections.connection[ops[away]], packets[away])
+    of_connection = np.bincount(connections.connection[ops[away]], (times * packets)[away])
     if of_connection.max(initial=0) > MOST_PACKETS:
         most = int(of_connection.argmax())
         op = int(ops[away][connections.connection[ops[away]] == most][0])

@@ -60,7 +60,8 @@ class Partition:
 class CutInputs(NamedTuple):
     """What determines the parts: arguments and options of `run_packets`, and what it made of them.
 
-    `one`: reason for which there can be one part only, if there is one.
+    `one`: reason for which there can be one part only, if there is one. `times`: how often each
+    message is sent.
     """
 
     fabric: Fabric
@@ -70,6 +71,7 @@ class CutInputs(NamedTuple):
     hosts: NDArray[np.int32]
     options: Mapping[str, Any]
     one: str = ""
+    times: NDArray[np.int64] | int = 1
 
 
 def cut_for(given: CutInputs) -> Partition:
@@ -88,7 +90,7 @@ def cut_for(given: CutInputs) -> Partition:
             raise InputError(f"threads {wanted}: this run needs 1 thread, because {cut.why}")
         return cut
     sizes = given.workload.size_bytes[given.workload.messages]
-    packets = int(np.maximum(-(-sizes // hardware.mtu_bytes), 1).sum())
+    packets = int((given.times * np.maximum(-(-sizes // hardware.mtu_bytes), 1)).sum())
     if multiprocessing.parent_process() is not None or packets < _LEAST_PACKETS:
         return partition(given, 1)
     cut = partition(given, cores())
@@ -236,21 +238,14 @@ def mailboxes(cut: Partition, barrier: NDArray[np.int64], size: int = LETTERS) -
     )  # fmt: skip
 
 
-def split(
-    net: Net,
-    ranks: Ranks,
-    cut: Partition,
-    rank_of_op: NDArray[np.int32],
-    events: Callable[[], dict[str, Any]],
-) -> tuple[list[Net], list[Ranks]]:
+def split(net: Net, cut: Partition, events: Callable[[], dict[str, Any]]) -> list[Net]:
     """Return the state of each part at time 0, for that of the whole fabric.
 
-    `rank_of_op` [ops]: rank of each operation. `events`: returns an empty calendar and the credit
-    returns of a part.
+    `events`: returns an empty calendar and the credit returns of a part.
     """
     parts = cut.parts
     if parts == 1:
-        return [net], [ranks]
+        return [net]
     crossing = cut.tail != cut.head
     net.topology.links["crosses"] = crossing
     touched = np.bincount(cut.tail[crossing], minlength=parts)
@@ -258,14 +253,7 @@ def split(
     rules, size = net.rules, int(4 * touched.max() + 64)
     rules.parts, rules.lookahead_ps, rules.box_size = parts, cut.lookahead_ps, size
     mail = mailboxes(cut, net.mail.barrier, size)
-    of_op = cut.rank.astype(np.min_scalar_type(parts))[rank_of_op]
-    ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(cut.rank, minlength=parts)
-    begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
-    begins, laters = (
-        np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=parts))[:-1])
-        for of in (of_op[begin], of_op[later])
-    )
-    nets, programs = [], []
+    nets = []
     for part in range(parts):
         count = net.count.copy()
         count["part"] = part
@@ -277,9 +265,25 @@ def split(
                 front_ps=net.trace.front_ps.copy(), hops=net.trace.hops.copy()
             ),
         ))  # fmt: skip
-        sizes = int(ops[part]), int(of_parts[part])
-        programs.append(_of_part(ranks, begin[begins[part]], laters[part], *sizes))
-    return nets, programs
+    return nets
+
+
+def split_programs(ranks: Ranks, cut: Partition, rank_of_op: NDArray[np.int32]) -> list[Ranks]:
+    """Return the programs of each part at time 0; `rank_of_op` [ops]: rank of each operation."""
+    parts = cut.parts
+    if parts == 1:
+        return [ranks]
+    of_op = cut.rank.astype(np.min_scalar_type(parts))[rank_of_op]
+    ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(cut.rank, minlength=parts)
+    begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
+    begins, laters = (
+        np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=parts))[:-1])
+        for of in (of_op[begin], of_op[later])
+    )
+    return [
+        _of_part(ranks, begin[begins[part]], laters[part], int(ops[part]), int(of_parts[part]))
+        for part in range(parts)
+    ]
 
 
 def _of_part(
@@ -296,7 +300,8 @@ def _of_part(
     # Of each operation, and of the message that it waits for, an event may be due.
     events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
     return ranks._replace(
-        count=counts, ready=ready, joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
+        count=counts, ready=ready, asked=np.zeros_like(ranks.asked),
+        joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
         timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
         heap=heap._replace(
             time=np.empty(events, dtype=heap.time.dtype),

@@ -20,6 +20,7 @@ from weft.kernels.program import operations as program
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ReplayInPicoseconds, ratio, totals
+from weft.sim.common.rolled_result import DroppedOperations, RolledReplay
 from weft.sim.common.times import picoseconds
 from weft.sim.keys.key_set import KeySet
 from weft.sim.packet.congestion_control import CongestionRecord
@@ -31,6 +32,7 @@ from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
+from weft.workload.rolled import RolledWorkload
 
 if TYPE_CHECKING:
     from weft.sim.packet.fast_forward import Skipped
@@ -130,21 +132,17 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
-    """Result of a packet-level run: times in whole ps, and counters of every link and lane.
+class PacketCounters(WithCongestionMatrix):
+    """Counters of every link and lane of a packet-level run.
 
     Parameters
     ----------
-    fabric, engine, workload, hardware, policy, options
+    fabric, engine, hardware, policy, options
         The arguments of the run; `engine` is the name of the routes' engine.
     host
         int32 [ranks]: host of each rank.
     network, connections
         Links, and the route, connection and queue pair of each message.
-    posted_ps, ended_ps
-        int64 [ops]: start and end of every operation, -1 if it did not happen.
-    left_ps, arrived_ps
-        int64 [ops]: departure of the first byte and arrival of the last byte of every message.
     end_ps
         Simulated time at the end.
     complete
@@ -197,17 +195,12 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
 
     fabric: Fabric
     engine: str
-    workload: Workload
     host: NDArray[np.int32]
     hardware: Hardware
     policy: str
     options: Mapping[str, Any]
     network: PacketNetwork
     connections: Connections
-    posted_ps: NDArray[np.int64]
-    ended_ps: NDArray[np.int64]
-    left_ps: NDArray[np.int64]
-    arrived_ps: NDArray[np.int64]
     end_ps: int
     complete: bool
     deadlock: str
@@ -292,6 +285,27 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     def _waits_ns(self) -> NDArray[np.float64]:
         return self.buffer_wait_ps / 1000
 
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PacketResult(PacketCounters, ReplayInPicoseconds):
+    """Result of a packet-level run: times in whole ps, and the counters of `PacketCounters`.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    posted_ps, ended_ps
+        int64 [ops]: start and end of every operation, -1 if it did not happen.
+    left_ps, arrived_ps
+        int64 [ops]: departure of the first byte and arrival of the last byte of every message.
+    """
+
+    workload: Workload
+    posted_ps: NDArray[np.int64]
+    ended_ps: NDArray[np.int64]
+    left_ps: NDArray[np.int64]
+    arrived_ps: NDArray[np.int64]
+
     def reordering(self) -> pl.DataFrame:
         """Return one row for each connection with messages; see `REORDER_COLUMNS`.
 
@@ -354,25 +368,40 @@ class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
 
         Where routes leave a choice, the path follows the first candidate at each node.
         """
-        from weft.sim.packet.result import alone_ps
+        every = alone_ns(self.workload, self.network, self.connections, self.hardware, self.options)
+        return every[self.workload.messages]
 
-        ops = self.workload.messages
-        route = self.connections.route[ops]
-        took = np.zeros(len(ops))
-        local = route == program.LOCAL
-        size = self.workload.size_bytes[ops]
-        took[local] = size[local] * 8 / float(self.options["local_gbps"]) + float(
-            self.options["local_latency_ns"]
-        )
-        away = ~local
-        took[away] = (
-            alone_ps(
-                self.network,
-                self.connections.message_routes,
-                self.hardware,
-                route[away],
-                size[away],
-            )
-            / 1000
-        )
-        return took
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RolledPacketResult(PacketCounters, RolledReplay):
+    """Result of a rolled workload at the packet level; it has no times of single operations.
+
+    Parameters
+    ----------
+    workload, tally
+        The workload, and statistics of its operations.
+    most_ops
+        Largest number of operations that existed at a time.
+    """
+
+    workload: RolledWorkload
+    tally: DroppedOperations
+    most_ops: int
+
+
+def alone_ns(
+    workload: Workload, network: PacketNetwork, connections: Connections, hardware: Hardware,
+    options: Mapping[str, Any],
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return the zero-load time of each message from its departure, 0 for other operations.
+
+    Where routes leave a choice, the path follows the first candidate at each node.
+    """
+    took, ops, size = np.zeros(workload.num_ops), workload.messages, workload.size_bytes
+    route = connections.route[ops]
+    local, away = ops[route == program.LOCAL], ops[route != program.LOCAL]
+    fixed = float(options["local_latency_ns"])
+    took[local] = size[local] * 8 / float(options["local_gbps"]) + fixed
+    route = route[route != program.LOCAL]
+    took[away] = alone_ps(network, connections.message_routes, hardware, route, size[away]) / 1000
+    return took

@@ -18,15 +18,15 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.kernels.teams import Team
-from weft.sim.common.programs import host_times, lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork, aligned
-from weft.sim.packet.partition import Partition, mailboxes, split
+from weft.sim.packet.partition import Partition, mailboxes, split, split_programs
 from weft.sim.packet.policies import Policy
+from weft.sim.packet.rolled import PacketWindows, programs_of
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
@@ -46,13 +46,16 @@ _IN_BUCKET = 6
 class PacketRunState:
     """State of a run; see `weft.kernels.packet.engine` for the arrays.
 
-    `nets` and `programs` are the state of each part of `cut`, which the `team` simulates.
+    `nets` and `programs` are the state of each part of `cut`, which the `team` simulates. Of a
+    rolled workload, they have the operations of one of its `windows`.
     `cut_short` is True if the last step ended before its number of instants; `kept` is the state of
     the policy's kernels, and `arguments` are the nets and the programs as the last step had them.
     """
 
     nets: list[Net]
     programs: list[Ranks]
+    num_ops: int
+    num_messages: int
     cut: Partition
     team: Team
     snapshot_ps: int
@@ -60,6 +63,7 @@ class PacketRunState:
     cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
+    windows: PacketWindows | None = None
     fast_forward: FastForward | None = None
     kept: Any = None
     arguments: list[list[Any]] = field(default_factory=list)
@@ -77,30 +81,15 @@ class PacketRunState:
         traced: NDArray[np.uint8],
         cut: Partition,
         keyed: KeyRun | None = None,
+        windows: PacketWindows | None = None,
     ) -> PacketRunState:
-        """Return the state at time 0."""
+        """Return the state at time 0; with `windows`, `workload` is the first of them."""
         links, topology = network.num_links, network.topology
         changes = keyed is not None and keyed.rules.scheduled
         reorders = policy.reorders or connections.several_paths or changes
-        takes, latency = host_times(workload, options["overhead"])
-        ranks = lay_ranks(
-            workload,
-            picoseconds(takes),
-            picoseconds(workload.release_ns),
-            picoseconds(latency),
-            connections.route,
-            {
-                "eager_bytes": options["eager_bytes"],
-                "handshake": options["handshake"],
-                **queues_of(options["rendezvous"]),
-                "adapter_latency": picoseconds(hardware.adapter_latency_ns),
-                "local_latency": picoseconds(options["local_latency_ns"]),
-                "local_gbps": options["local_gbps"],
-                "local_units_per_byte": 8000.0,
-                "local_whole": True,
-                "scheduled": changes,
-            },
-        )
+        ranks = programs_of(workload, connections.route, hardware, options, changes)
+        if windows is not None:
+            ranks = windows.begun(ranks)
         if keyed is not None:
             keyed.mark(ranks.sends, ranks.left)
         snapshot_ps = 0
@@ -144,10 +133,13 @@ class PacketRunState:
             ),
             mail=mailboxes(cut, team.barrier),
         )  # fmt: skip
-        nets, programs = split(net, ranks, cut, workload.rank, lambda: _events(slots, shift))
+        nets = split(net, cut, lambda: _events(slots, shift))
         return cls(
             nets=nets,
-            programs=programs,
+            programs=split_programs(ranks, cut, workload.rank),
+            num_ops=workload.num_ops if windows is None else windows.work.num_ops,
+            num_messages=len(workload.messages) if windows is None else windows.work.num_messages,
+            windows=windows,
             cut=cut,
             team=team,
             kept=policy.attach(nets[0]),
@@ -171,11 +163,14 @@ class PacketRunState:
             self._change_paths(until)
             return kernel.MORE
         if why == kernel.ASKED:
-            self._answer()
+            if self.windows is None:
+                self._answer()
+            else:
+                self.nets, self.programs = self.windows.go_on(self.nets, self.programs, self.cut)
             return kernel.MORE
         if why == kernel.DONE:
             # Puts end at departure, before their packets arrive.
-            over = self.ended == self.ranks.program.kind.size and self.count["in_flight"] == 0
+            over = self.ended == self.num_ops and self.count["in_flight"] == 0
             why = kernel.DONE if over else kernel.STUCK
         if why in (kernel.DONE, kernel.TIME_OUT):
             # Arrivals of puts are recorded in advance, and wake-ups may still be due after the end.
@@ -210,7 +205,9 @@ class PacketRunState:
                 self.nets[part] = self.nets[part]._replace(trace=longer)
         if kernel.NO_PATH in reasons:
             return kernel.NO_PATH
-        return kernel.NO_ROOM if {kernel.NO_ROOM, kernel.NO_TRACE} & {*reasons} else int(reasons[0])
+        if {kernel.NO_ROOM, kernel.NO_TRACE} & {*reasons}:
+            return kernel.NO_ROOM
+        return kernel.ASKED if kernel.ASKED in reasons else int(reasons[0])
 
     def align(self) -> None:
         """Bring all parts to the present time of the one that is furthest."""
@@ -286,15 +283,15 @@ class PacketRunState:
 
     def _last(self) -> int:
         """Return the latest recorded end or arrival."""
-        return max(int(times.max(initial=0)) for times in (self.ranks.ended, self.ranks.arrived))
+        before = 0 if self.windows is None else self.windows.latest_ps
+        times = self.ranks.ended, self.ranks.arrived
+        return max(int(each.max(initial=before)) for each in times)
 
     def _is_over(self) -> bool:
         """Return whether everything has ended and arrived by the time limit."""
-        kind = self.ranks.program.kind
-        messages = np.count_nonzero((kind == operations.SEND) | (kind == operations.PUT))
         return bool(
-            self.ended == len(kind)
-            and self.arrived == messages
+            self.ended == self.num_ops
+            and self.arrived == self.num_messages
             and self.count["in_flight"] == 0
             and self._last() <= self.net.rules["max_time_ps"]
         )
@@ -340,23 +337,28 @@ class PacketRunState:
         """Numbers of links and lanes."""
         return len(self.net.topology.links), int(self.net.rules["lanes"])
 
+    def times(self, complete: bool) -> dict[str, Any]:
+        """Return the times of operations of a run that ended or was stopped."""
+        ranks, end = self.ranks, records.NEVER if complete else int(self.count["now_ps"])
+        # Times after the stop that were recorded in advance are not part of the result.
+        ended, arrived = (
+            np.where(times > end, -1, times) for times in (ranks.ended, ranks.arrived)
+        )
+        left = np.where(ranks.program.kind < operations.KEY_REQUEST, ranks.left, -1)
+        return {
+            "posted_ps": ranks.posted, "ended_ps": ended, "left_ps": left, "arrived_ps": arrived,
+        }  # fmt: skip
+
     def outcome(self, complete: bool) -> dict[str, Any]:
-        """Return the fields of the result of a run that ended or was stopped."""
+        """Return the counters of a run that ended or was stopped."""
         count = self.count
-        ended, arrived = self.ranks.ended, self.ranks.arrived
         # The current time may be the time of a wake-up after the last end or arrival.
         end = self._last() if complete else int(count["now_ps"])
-        if not complete:
-            # Times after the stop that were recorded in advance are not part of the result.
-            ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy, blocked = self.counters(end)
         links = self.net.topology.links
         first = links["first_queue"].astype(np.int64)
         waited = np.concatenate([[0], np.cumsum(self.net.queues["wait_ps"])])
-        left = np.where(self.ranks.program.kind < operations.KEY_REQUEST, self.ranks.left, -1)
         return {
-            "posted_ps": self.ranks.posted, "ended_ps": ended, "left_ps": left,
-            "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "blocked_ps": blocked,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
+from weft.sim.common.rolled_result import RolledReplay
 from weft.sim.flow import result as flow
-from weft.sim.flow.rolled_result import RolledResult
 from weft.sim.options import TIMED, Level
 from weft.sim.static import phases as static
 from weft.sim.static.phases import StaticWorkload
@@ -250,10 +250,11 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return row
-    if isinstance(result, RolledResult):
+    if isinstance(result, RolledReplay):
         step = _step(mix.steps[0], result.makespan_ns)
         summary = result.summary().items()
-        return row | step | {key: value for key, value in summary if row.get(key, "") is None}
+        row |= step | {key: value for key, value in summary if row.get(key, "") is None}
+        return row | (_packets(result) if run.level == "packet" else {})
     every = np.ones(len(mix.workload.messages), dtype=bool)
     if isinstance(result, StaticWorkload):
         row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
@@ -274,9 +275,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         if len(mix.names) == 1:
             row |= _step(mix.steps[0], result.makespan_ns - float(mix.start_ns[0]))
     if run.level == "packet":
-        from weft.study.experiment.packet_tables import row as packet_row
-
-        row |= packet_row(result)
+        row |= _packets(result)
     if run.level == "flit":
         row |= {"end_ns": result.end_ps / 1000, "flit_hops": result.flit_hops}
     busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
@@ -286,13 +285,20 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     return row
 
 
+def _packets(result: Any) -> dict[str, Any]:
+    """Return the packet columns of the table of runs."""
+    from weft.study.experiment.packet_tables import row
+
+    return row(result)
+
+
 def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """Return the rows of a run in the table of jobs; no rows if the run has no result."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return []
     work = mix.workload
-    rolled = isinstance(result, RolledResult)  # of one job, from time 0
+    rolled = isinstance(result, RolledReplay)  # of one job, from time 0
     job_of_message: Any = None if rolled else mix.job[work.rank[work.messages]]
     timed = not rolled and not isinstance(result, StaticWorkload)
     calculation, until = _times(result) if timed else (None, None)
@@ -363,7 +369,7 @@ def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.Dat
         makers["ranks"] = lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts})
     else:
         makers["ranks"] = result.ranks
-    if isinstance(result, RolledResult):
+    if isinstance(result, RolledReplay):
         del makers["messages"]
     if outcome.run.level == "packet":
         from weft.study.experiment.packet_tables import makers as packet_makers

@@ -21,7 +21,7 @@ from weft.sim.common.progress import Forecast, Progress
 from weft.sim.flit import routing as routings
 from weft.sim.flow.contention import INFINIBAND
 from weft.sim.flow.contention.coefficients import read_coefficients
-from weft.sim.options import check_policy
+from weft.sim.options import COARSE, RunSettings, check_policy
 from weft.study.experiment.run_level import Outcome, duration, refused, run_level
 from weft.study.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.study.runs.task import contents, files_in
@@ -402,16 +402,19 @@ class _Session:
         return work
 
     def _load(self, part: JobPart, text: str, places: Places | None) -> Workload | RolledWorkload:
-        """Return a workload; that of the only job at the flow level is rolled if it is large."""
+        """Return a workload, rolled if it is large, of the only job, and all runs allow it."""
         ranks = _num_ranks(part, text, self._fabric)
         given: dict[str, Any] = {"num_ranks": ranks, "places": places, **part.options}
-        flows = {(run.level, run.sharing == "penalty", run.policy) for run in self._runs}
+        levels = {run.level for run in self._runs}
         alone = len(self._experiment.job) == 1 and not part.start and not part.format
         why = ""
-        if alone and flows == {("flow", False, None)}:
+        whole = self._experiment
+        if alone and levels <= {*COARSE} and not (whole.output.html or whole.trace):
             try:
                 work = load_rolled(text, above=ROLLED_FROM, **given)
                 if work.num_messages > ROLLED_FROM:
+                    for run in self._runs:
+                        RunSettings.at(run.level, whole.options(run)).check_rolled(run.level)
                     return work
             except OutOfMemory:  # nor does it fit in full
                 raise

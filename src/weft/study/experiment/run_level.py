@@ -78,7 +78,8 @@ def run_level(
     may take long. `dry`: whether to return the forecast of the run instead of its result.
     """
     notes = (*mix.notes, *(() if isinstance(routes, str) else routes.notes))
-    in_part = run.level in CHOOSING  # a run that stops early has a partial result
+    # A run that stops early has a partial result.
+    in_part = run.level in CHOOSING and not isinstance(mix.workload, RolledWorkload)
     began = time.perf_counter()
     limit_s = experiment.max_seconds
     out_of_time = f"stopped after {limit_s or 0:g} s of wall time"
