@@ -145,46 +145,6 @@ def check_tables(
 
 
 @njit(cache=True)
-def list_unrouted(table, lmc, host_endpoint, graph, host_row, no_path, pairs):
-    """List the pairs of hosts whose source does not reach every LID of the destination.
-
-    `table`, `lmc`, `no_path`: as in `check_tables`. `host_endpoint`, `host_row`, int32 [hosts]: the
-    host's number as a destination, and the row through which it sends; -1 for none. `pairs`, int64
-    [pairs, 2]: filled with the first pairs (source, destination) of host numbers, ordered by
-    destination.
-
-    Returns the number of pairs, including those for which `pairs` has no room.
-    """
-    target_row, target_link = graph.destination_row, graph.destination_link
-    rows = len(graph.row_base) - 1
-    state = np.empty(rows, dtype=np.uint8)
-    arrives = np.empty(rows, dtype=np.bool_)
-    hops = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    count = 0
-    for host in range(len(host_row)):
-        d = host_endpoint[host]
-        known = d >= 0 and target_row[d] >= 0
-        arrives[:] = known
-        if known:
-            for lid in range(d << lmc, (d + 1) << lmc):
-                _trace_line(
-                    table[lid], target_row[d], target_link[d], graph, no_path, state, hops, stack
-                )
-                for row in range(rows):
-                    arrives[row] &= state[row] == ARRIVES
-        for source in range(len(host_row)):
-            if source == host:
-                continue
-            if host_row[source] < 0 or not arrives[host_row[source]]:
-                if count < len(pairs):
-                    pairs[count, 0] = source
-                    pairs[count, 1] = host
-                count += 1
-    return count
-
-
-@njit(cache=True)
 def arriving_rows(table, lids, lid_row, lid_link, graph, no_path, reached):
     """Set reached[i, row] to whether the table leads from the row to lids[i].
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, singledispatch
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from weft.core.errors import NotApplicable
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.routes.paths import count_lengths
-from weft.kernels.routing.checks import arriving_rows, check_tables, list_unrouted
+from weft.kernels.routing.checks import arriving_rows, check_tables
 from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import row_sources
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
@@ -138,8 +139,13 @@ class Validation:
     def unrouted_pairs(self) -> NDArray[np.int64]:
         """Unrouted ordered pairs of hosts, int64 [pairs, 2], in the order of destinations."""
         pairs = np.empty((self.num_unrouted_pairs, 2), dtype=np.int64)
-        if len(pairs):
-            _list_unrouted(self.routes, self.fabric, pairs)
+        filled = 0
+        for host, reaches in enumerate(_senders(self.routes, self.fabric) if len(pairs) else ()):
+            reaches[host] = True
+            sources = np.flatnonzero(~reaches)
+            pairs[filled : filled + len(sources), 0] = sources
+            pairs[filled : filled + len(sources), 1] = host
+            filled += len(sources)
         return pairs
 
     @cached_property
@@ -485,16 +491,16 @@ def _candidate_cycle(fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.i
 
 
 def reached_rows(
-    fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32]
+    fabric: Fabric, routes: TableRoutes, endpoints: NDArray[np.int32], offset: int = 0
 ) -> NDArray[np.bool_]:
-    """Return whether each row has a path to each endpoint's first LID, bool [endpoints, rows].
+    """Return whether each row has a path to each endpoint's LID, bool [endpoints, rows].
 
-    `endpoints`: -1 for none, to which there is no path.
+    `endpoints`: -1 for none, to which there is no path. `offset`: offset of the LIDs, with an LMC.
     """
     graph = fabric.graph
     reached = np.zeros((len(endpoints), graph.num_rows), dtype=np.bool_)
     arriving_rows(
-        routes.table, (endpoints << routes.lmc).astype(np.int32),
+        routes.table, ((endpoints << routes.lmc) + offset).astype(np.int32),
         np.where(endpoints < 0, -1, graph.destination_row[endpoints]),
         graph.destination_link[endpoints], graph.parts, routes.no_path, reached,
     )  # fmt: skip
@@ -502,46 +508,28 @@ def reached_rows(
 
 
 @singledispatch
-def _list_unrouted(routes: Routes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
-    """Fill `pairs`, int64 [num_unrouted_pairs, 2], with the pairs of hosts without a path."""
+def _senders(routes: Routes, fabric: Fabric) -> Iterator[NDArray[np.bool_]]:
+    """Yield for each host whether each host has a path to it, bool [hosts]."""
     raise NotImplementedError
 
 
-@_list_unrouted.register
-def _list_of_tables(routes: TableRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
-    graph = fabric.graph
-    list_unrouted(
-        routes.table, routes.lmc, fabric.host_endpoint, graph.parts, _host_rows(fabric),
-        routes.no_path, pairs,
-    )  # fmt: skip
+@_senders.register
+def _of_tables(routes: TableRoutes, fabric: Fabric) -> Iterator[NDArray[np.bool_]]:
+    row = _host_rows(fabric)
+    for end in fabric.host_endpoint[:, None]:
+        lids = [reached_rows(fabric, routes, end, offset) for offset in range(1 << routes.lmc)]
+        yield np.append(np.concatenate(lids).all(axis=0), False)[row]
 
 
-@_list_unrouted.register
-def _list_of_paths(routes: PathRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
-    filled = 0
-    for host in range(fabric.num_hosts):
-        ends = np.full(fabric.num_hosts, fabric.host_endpoint[host])
-        unrouted = routes.find(fabric, fabric.host_endpoint, ends) < 0
-        unrouted[host] = False
-        filled = _add_pairs(pairs, filled, np.flatnonzero(unrouted), host)
+@_senders.register
+def _of_paths(routes: PathRoutes, fabric: Fabric) -> Iterator[NDArray[np.bool_]]:
+    for end in fabric.host_endpoint:
+        yield routes.find(fabric, fabric.host_endpoint, np.full(fabric.num_hosts, end)) >= 0
 
 
-@_list_unrouted.register
-def _list_of_candidates(routes: CandidateRoutes, fabric: Fabric, pairs: NDArray[np.int64]) -> None:
-    filled = 0
-    host_row = _host_rows(fabric)
-    reached = routed_rows(fabric, routes)
-    for host in range(fabric.num_hosts):
-        row = host_row[host]
-        unrouted = np.ones(fabric.num_hosts, dtype=bool)
-        if row >= 0:
-            unrouted = (host_row < 0) | ~reached[row, host_row]
-        unrouted[host] = False
-        filled = _add_pairs(pairs, filled, np.flatnonzero(unrouted), host)
-
-
-def _add_pairs(pairs: NDArray[np.int64], filled: int, sources: NDArray[np.intp], host: int) -> int:
-    """Append the pairs from source hosts to one host; return the number of pairs filled."""
-    after = filled + len(sources)
-    pairs[filled:after] = np.column_stack((sources, np.full(len(sources), host)))
-    return after
+@_senders.register
+def _of_candidates(routes: CandidateRoutes, fabric: Fabric) -> Iterator[NDArray[np.bool_]]:
+    row = _host_rows(fabric)
+    reached = np.pad(routed_rows(fabric, routes), (0, 1))  # the last row is that of no row
+    for goal in row:
+        yield reached[goal][row]
