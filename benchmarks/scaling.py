@@ -4,7 +4,8 @@ Each point is measured in a process of its own, from 64 hosts up to what `--budg
 fat trees XGFT(3; k,k,k; 1,k,k) with k^3 hosts. `--only forecast` fits the costs of
 `weft.sim.forecast` and tests them on other runs.
 
-    python -m benchmarks.scaling --only levels,engines,commands,forecast --budget-s 20
+    python -m benchmarks.scaling --only levels,engines,forecast --budget-s 20
+    python -m benchmarks.scaling --only commands --budget-s 60
 """
 
 from __future__ import annotations
@@ -104,18 +105,17 @@ def engine_point(name: str, side: int) -> Point:
 
 
 def command_point(name: str, side: int) -> Point:
-    """Run a command; for the smallest size twice, so that its kernels are compiled."""
+    """Run a command, whose kernels `weft warmup` has compiled."""
     words = [each.format(n=side**3, tree=tree(side)) for each in COMMANDS[name]]
-    for _ in range(2 if side == SIDES[0] else 1):
-        began = time.perf_counter()
-        child = subprocess.Popen(
-            [sys.executable, "-m", "weft", *words],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        _, status, used = os.wait4(child.pid, 0)
-        if status:
-            raise SystemExit(1)
-        seconds = min(time.perf_counter() - began, used.ru_utime + used.ru_stime)
+    began = time.perf_counter()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "weft", *words],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(1)
+    seconds = min(time.perf_counter() - began, used.ru_utime + used.ru_stime)
     return {"seconds": seconds, "peak": used.ru_maxrss * 1024}
 
 
@@ -314,6 +314,8 @@ def main(words: list[str] | None = None) -> None:
         if kind == "forecast":
             (OUT / "forecast.md").write_text(forecast(), encoding="utf-8")
             continue
+        if kind == "commands":
+            subprocess.run([sys.executable, "-m", "weft", "warmup"], check=True)
         points = [p for name in names_of(kind) for p in series(kind, name, given.budget_s)]
         text = f"Measured on {machine()}.\n\n{table(points, kind[:-1])}"
         (OUT / f"{kind}.md").write_text(text, encoding="utf-8")
