@@ -21,24 +21,6 @@ from weft.kernels.routing.distances import UNREACHED, updown
 ANY_EDGE = 2
 
 
-class Edges(NamedTuple):
-    """Links between rows."""
-
-    #: int32: edge_offset, edge_row and edge_port of `weft.fabrics.graph.SwitchGraph`.
-    offset: Any
-    row: Any
-    port: Any
-    #: int32 and uint8 [edges]: the edge of the same cable in the other direction, and whether the
-    #: edge leads up in a line.
-    back: Any
-    up: Any
-    #: float64 [edges]: 1 / (rate in Gbit/s).
-    cost: Any
-    #: int32: row_base and slot_edge of `SwitchGraph`.
-    row_base: Any
-    of_slot: Any
-
-
 class Lines(NamedTuple):
     """Lines of switches; see the module."""
 
@@ -71,22 +53,6 @@ class Joints(NamedTuple):
     edges: Any
     #: [lines]: index of the line's dimension in the order of dimensions.
     position: Any
-
-
-class Targets(NamedTuple):
-    """Destinations to route, and the hosts that send."""
-
-    #: int32: target rows, in the order in which their trees are chosen.
-    rows: Any
-    #: int32 CSR over rows: the destinations.
-    offset: Any
-    destinations: Any
-    #: int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
-    ports: Any
-    #: int64 [rows]: number of hosts that send through each row.
-    sources: Any
-    #: Destinations from this number on are switches.
-    num_endpoints: Any
 
 
 @njit(cache=True)
@@ -164,8 +130,11 @@ def _extend(edge_offset, edge_row, hops, down, queue, count):
 
 
 @njit(cache=True)
-def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, turns, table):
-    """Fill the forwarding tables of all destinations, in the order of `targets.rows`.
+def hdor_tables(
+    graph, edge_up, cost, lines, joints, target_rows, targets, sources, passes, load, steps, turns,
+    table,
+):  # fmt: skip
+    """Fill the forwarding tables of all destinations, in the order of their rows.
 
     A turn against the order leads from a line to a line whose dimension is not later. Of the paths
     over the fewest lines, a path with the fewest such turns is used. If there are several, a router
@@ -174,10 +143,14 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     the legal paths inside a line, the least loaded is used. The flows of every tree are added to
     the loads, except flows to switches.
 
-    - `edges`, `lines`, `joints`, `targets`: `Edges`, `Lines`, `Joints` and `Targets`.
+    - `edge_up`, uint8 [edges]: 1 for an edge that leads up in a line.
+    - `cost`, float64 [edges]: 1 / (rate in Gbit/s).
+    - `lines`, `joints`: `Lines` and `Joints`.
+    - `target_rows`, int32: target rows, in the order in which their trees are chosen.
+    - `targets`: parts of `weft.kernels.routing.tables.TableTargets`.
+    - `sources`, int64 [rows]: number of hosts that send through each row.
     - `passes`: how often each tree is chosen. On every pass but the first, a tree keeps its joints,
       which `steps` stores, but its cables and its paths inside lines are chosen again.
-    - `no_path`: the port that means "no path".
     - `load`, int64 [edges]: zeros, filled with the flows of each edge.
     - `steps`, int32 [rows, nodes]: scratch; [0, nodes] for a single pass.
     - `turns`, uint8 [rows, rows]: filled with the number of turns against the order on the path
@@ -188,11 +161,10 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     node_offset, of_node, line_of = joints.node_offset, joints.of_node, joints.line
     router_of, switch_of = joints.router, joints.switch
     candidates, candidate_offset = joints.edges, joints.edge_offset
-    of_slot, row_base, back = edges.of_slot, edges.row_base, edges.back
-    cost, port = edges.cost, edges.port
-    target_offset, destinations, sources = targets.offset, targets.destinations, targets.sources
+    of_slot, row_base, back = graph.slot_edge, graph.row_base, graph.edge_back
+    port, target_offset, destinations = graph.edge_port, targets.offset, targets.destination
     line_start = lines.start
-    rows = len(edges.offset) - 1
+    rows = len(graph.edge_offset) - 1
     nodes = len(node_offset) - 1
     hops = np.empty(nodes, dtype=np.int32)
     queue = np.empty(nodes, dtype=np.int32)
@@ -210,9 +182,9 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     for j in range(len(router_of)):
         for k in range(candidate_offset[j], candidate_offset[j + 1]):
             width[j] += 1.0 / cost[candidates[k]]
-    num_targets = len(targets.rows)
+    num_targets = len(target_rows)
     for tree in range(passes * num_targets):
-        round_, g = tree // num_targets, targets.rows[tree % num_targets]
+        round_, g = tree // num_targets, target_rows[tree % num_targets]
         if round_ and destinations[target_offset[g]] >= targets.num_endpoints:
             continue  # The only destination is the switch: its paths carry no load and stay.
         root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
@@ -239,8 +211,8 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                 continue
             line_d = table[d]
             if round_ == 0:
-                line_d[:] = no_path
-                line_d[g] = targets.ports[d]
+                line_d[:] = targets.no_path
+                line_d[g] = targets.port[d]
             for i in range(count):
                 node = queue[i]
                 leave = node if node < rows else g
@@ -268,8 +240,8 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                     if hops[router] > hops[node] and step[router] == j:
                         inner_flow[switch_of[j]] += flow[router]
                 _inside(
-                    edges, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
-                    passing, chosen, line_d,
+                    graph, edge_up, cost, lines, leave, line, round_ > 0, weighs, load, inner_cost,
+                    inner_flow, passing, chosen, line_d,
                 )  # fmt: skip
 
 
@@ -357,7 +329,8 @@ def _lightest(candidates, start, stop, back, backwards, more, load, cost):
 
 @njit(cache=True)
 def _inside(
-    edges, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing, chosen, line_d,
+    graph, edge_up, cost, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing,
+    chosen, line_d,
 ):  # fmt: skip
     """Route all flows inside a line to the switch `leave`, over the least loaded legal paths.
 
@@ -372,40 +345,40 @@ def _inside(
             passing[lines.switches[first + i]] = inner_flow[lines.switches[first + i]]
         for i in range(size - 1, 0, -1):
             row = lines.switches[first + lines.order[base + i]]
-            e = edges.of_slot[edges.row_base[row] + line_d[row]]
+            e = graph.slot_edge[graph.row_base[row] + line_d[row]]
             load[e] -= passing[row]
-            passing[edges.row[e]] += passing[row]
+            passing[graph.edge_row[e]] += passing[row]
     inner_cost[leave] = 0.0
     for i in range(1, size):
         own = lines.order[base + i]
         row = lines.switches[first + own]
         least = np.inf
         best = -1
-        for e in range(edges.offset[row], edges.offset[row + 1]):
-            other = edges.row[e]
+        for e in range(graph.edge_offset[row], graph.edge_offset[row + 1]):
+            other = graph.edge_row[e]
             if lines.of_row[other] != line:
                 continue
             ahead = base + lines.rank[other]
             if lines.hops[ahead] + 1 != lines.hops[base + own]:
                 continue
             legal = lines.down[base + own] == ANY_EDGE
-            if not legal and edges.up[e]:
+            if not legal and edge_up[e]:
                 legal = lines.down[base + own] == 0 and lines.down[ahead] != ANY_EDGE
             elif not legal:
                 legal = lines.down[base + own] == 1 and lines.down[ahead] == 1
             if not legal:
                 continue
-            here = inner_cost[other] + (load[e] + 1) * edges.cost[e]
+            here = inner_cost[other] + (load[e] + 1) * cost[e]
             if here < least:
                 least = here
                 best = e
         inner_cost[row] = least
         chosen[row] = best
-        line_d[row] = edges.port[best]
+        line_d[row] = graph.edge_port[best]
     for i in range(size - 1, 0, -1):
         row = lines.switches[first + lines.order[base + i]]
         e = chosen[row]
-        inner_flow[edges.row[e]] += inner_flow[row]
+        inner_flow[graph.edge_row[e]] += inner_flow[row]
         if weighs:
             load[e] += inner_flow[row]
         inner_flow[row] = 0

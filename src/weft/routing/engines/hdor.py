@@ -13,14 +13,13 @@ from weft.fabrics import Fabric
 from weft.kernels.graph import Graph
 from weft.kernels.parts import parts
 from weft.kernels.routing.distances import bfs_many
-from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_paths
+from weft.kernels.routing.hdor import Joints, Lines, hdor_tables, inner_paths
 from weft.routing.engine_registry import (
     PASSES,
-    destination_ports,
-    destinations_by_row,
     empty_table,
     engine,
     row_sources,
+    targets_of,
 )
 from weft.routing.lane_assignment import TablePaths, check_vls, in_lanes, refuse_lanes
 from weft.routing.routes import Routes
@@ -155,7 +154,6 @@ def _fill(
     lines, edge_up = _inside_lines(fabric, kns)
     node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
     edge_offset, edges = _edges_of_joints(fabric, kns)
-    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     # If all cables are single and each line has one switch, there is no choice of links.
     choice = len(lines.order) > kns.num_lines or len(edges) > len(kns.joint_router)
     passes = PASSES if choice else 1
@@ -163,17 +161,7 @@ def _fill(
     graph.need_memory(graph.num_rows, 1, "violations of the dimension order")
     reversals = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
     hdor_tables(
-        Edges(
-            offset=graph.edge_offset,
-            row=graph.edge_row,
-            port=graph.edge_port,
-            back=fabric.graph.edge_back,
-            up=edge_up,
-            cost=1.0 / fabric.link_rate_gbps[graph.edge_link],
-            row_base=graph.row_base,
-            of_slot=graph.slot_edge,
-        ),
-        lines,
+        graph.parts, edge_up, 1.0 / fabric.link_rate_gbps[graph.edge_link], lines,
         Joints(
             node_offset=node_offset,
             of_node=node_joint,
@@ -184,21 +172,9 @@ def _fill(
             edges=edges,
             position=position,
         ),
-        Targets(
-            rows=_target_rows(fabric, kns),
-            offset=offset,
-            destinations=listed,
-            ports=destination_ports(fabric),
-            sources=row_sources(fabric),
-            num_endpoints=fabric.num_endpoints,
-        ),
-        passes,
-        int(np.iinfo(table.dtype).max),
-        np.zeros(len(graph.edge_row), dtype=np.int64),
-        steps,
-        reversals,
-        table,
-    )
+        _target_rows(fabric, kns), targets_of(fabric, table), row_sources(fabric), passes,
+        np.zeros(len(graph.edge_row), dtype=np.int64), steps, reversals, table,
+    )  # fmt: skip
     return reversals
 
 
