@@ -114,23 +114,7 @@ def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Data
         If the run has no snapshots, or a link does not exist.
     """
     chosen = _links(result, links)
-    shots = _after_start(result)
-    begin, end, span = _intervals(result, len(chosen))
-    wire = _growth(shots.wire_bytes[:, chosen].sum(axis=2)).ravel()
-    wait = _growth(shots.wait_ps[:, chosen].sum(axis=2)).ravel() / 1e3
-    room = result.num_vls * result.hardware.buffer_credits
-    return frame(
-        LINK_SERIES_COLUMNS,
-        {
-            "begin_ns": begin,
-            "end_ns": end,
-            "link": np.tile(chosen.astype(np.int32), len(shots.time_ps)),
-            "name": _names(result, chosen, len(shots.time_ps)),
-            "utilisation": _over(_growth(shots.busy_ps[:, chosen]).ravel() / 1e3, span),
-            **_traffic(wire, wait, span),
-            "held_share": (shots.held[:, chosen].sum(axis=2) / room).ravel(),
-        },
-    )
+    return _series(result, LINK_SERIES_COLUMNS, chosen, chosen[:, None], result.link_names[chosen])
 
 
 def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.DataFrame:
@@ -153,30 +137,41 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
     InputError
         If the run has no snapshots, or a cable does not exist.
     """
-    fabric, shots = result.fabric, _after_start(result)
-    chosen = _numbers(cables, fabric.num_cables, "cable")
-    begin, end, span = _intervals(result, len(chosen))
+    chosen = _numbers(cables, result.fabric.num_cables, "cable")
     both = np.stack((2 * chosen, 2 * chosen + 1), axis=1)
-    use = _growth(shots.busy_ps[:, both]).reshape(-1, 2) / 1e3
-    use = np.stack([_over(use[:, side], span) for side in (0, 1)], axis=1)
-    wire = _growth(shots.wire_bytes[:, both].sum(axis=(2, 3))).ravel()
-    wait = _growth(shots.wait_ps[:, both].sum(axis=(2, 3))).ravel() / 1e3
-    room = result.num_vls * result.hardware.buffer_credits
-    names = np.array([fabric.cable_name(int(cable)) for cable in chosen], dtype=np.object_)
-    return frame(
-        CABLE_SERIES_COLUMNS,
-        {
-            "begin_ns": begin,
-            "end_ns": end,
-            "cable": np.tile(chosen.astype(np.int32), len(shots.time_ps)),
-            "name": np.tile(names, len(shots.time_ps)).tolist(),
-            "utilisation": use.max(axis=1),
-            "forth": use[:, 0],
-            "back": use[:, 1],
-            **_traffic(wire, wait, span),
-            "held_share": (shots.held[:, both].sum(axis=3).max(axis=2) / room).ravel(),
-        },
-    )
+    names = [result.fabric.cable_name(int(cable)) for cable in chosen]
+    return _series(result, CABLE_SERIES_COLUMNS, chosen, both, np.array(names, dtype=np.object_))
+
+
+def _series(
+    result: PacketResult,
+    columns: Mapping[str, Column],
+    chosen: NDArray[np.int64],
+    links: NDArray[np.int64],
+    names: NDArray[np.object_],
+) -> pl.DataFrame:
+    """Return a table over time of links or cables with these numbers; `links` [chosen, ways]."""
+    shots = _after_start(result)
+    times, room = len(shots.time_ps), result.num_vls * result.hardware.buffer_credits
+    begin, end, span = _intervals(result, len(chosen))
+    busy = _growth(shots.busy_ps[:, links]).reshape(-1, links.shape[1]) / 1e3
+    use = np.stack([_over(way, span) for way in busy.T], axis=1)
+    wire = _growth(shots.wire_bytes[:, links].sum(axis=(2, 3))).ravel()
+    wait = _growth(shots.wait_ps[:, links].sum(axis=(2, 3))).ravel() / 1e3
+    number = np.tile(chosen.astype(np.int32), times)
+    data = {
+        "begin_ns": begin,
+        "end_ns": end,
+        "link": number,
+        "cable": number,
+        "name": pl.Series(np.tile(names, times).tolist(), dtype=pl.String),
+        "utilisation": use.max(axis=1),
+        "forth": use[:, 0],
+        "back": use[:, -1],
+        **_traffic(wire, wait, span),
+        "held_share": (shots.held[:, links].sum(axis=3).max(axis=2) / room).ravel(),
+    }
+    return frame(columns, {name: data[name] for name in columns})
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
@@ -215,7 +210,10 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
             "begin_ns": begin,
             "end_ns": end,
             "link": np.tile(np.repeat(chosen.astype(np.int32), lanes), len(shots.time_ps)),
-            "name": _names(result, np.repeat(chosen, lanes), len(shots.time_ps)),
+            "name": pl.Series(
+                np.tile(result.link_names[np.repeat(chosen, lanes)], len(shots.time_ps)).tolist(),
+                dtype=pl.String,
+            ),
             "vl": np.tile(np.arange(lanes, dtype=np.int32), len(chosen) * len(shots.time_ps)),
             **_traffic(
                 _growth(shots.wire_bytes[:, chosen]).ravel(),
@@ -263,10 +261,6 @@ def _numbers(given: ArrayLike | None, count: int, what: str) -> NDArray[np.int64
         return np.arange(count, dtype=np.int64)
     listed: ArrayLike = [int(given)] if isinstance(given, int | np.integer) else given
     return whole_numbers(listed, f"{what}s", low=0, high=count - 1)
-
-
-def _names(result: PacketResult, links: NDArray[np.int64], times: int) -> pl.Series:
-    return pl.Series(np.tile(result.link_names[links], times).tolist(), dtype=pl.String)
 
 
 def _intervals(
