@@ -1,13 +1,32 @@
-"""Lines of the keys of a TOML file, for messages on its values."""
+"""TOML files as models: their keys, checked, and the lines of the keys for messages on values."""
 
 from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from weft.core.arguments import shown
+from weft.core.errors import InputError
+from weft.core.files import parse_toml
+from weft.core.registry import in_words, wrong_name
 
 #: Path of a key: names of tables, indices in lists, and the name of the key itself.
 KeyPath = tuple[str | int, ...]
+Keys = TypeVar("Keys", bound=BaseModel)
+
+#: Names of the types to which pydantic tried to convert a value, in paths of keys.
+_TRIED = re.compile(r"str|float|tuple\[.*\]|function-.*\)?.*\]")
+#: Type of an error of a whole table, whose message says what is wrong with which of its keys.
+UNFIT_TABLE = "unfit_table"
+#: Most errors that a message explains; the others are counted.
+_SHOWN = 5
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -136,3 +155,101 @@ class _Reader:
             self._at += 1
         else:
             self._skip(_SCALAR)
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+def read_table(model: type[Keys], text: str, path: str | Path) -> Keys:
+    """Return the checked keys of the text of a TOML file as an instance of its model."""
+    return validated(model, parse_toml(text, path), file=path, text=text)
+
+
+def path_text(path: KeyPath) -> str:
+    """Return the path of a key as text such as ``job 2, start``, counting from 1."""
+    words: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            words[-1] += f" {part + 1}"
+        else:
+            words.append(part)
+    return ", ".join(words)
+
+
+def validated(
+    model: type[Keys],
+    data: Mapping[str, Any],
+    *,
+    file: str | Path | None = None,
+    text: str | None = None,
+    written: Callable[[KeyPath], KeyPath] = lambda path: path,
+    named: Callable[[KeyPath], str] = path_text,
+) -> Keys:
+    """Return checked keys as an instance of their model.
+
+    `model`: model of the file, such as that of an experiment. `data`: the keys. `file`, `text`:
+    name and text of the file, for messages. `written`: function from the path of a key to the path
+    at which the text gives its value. `named`: function from the path of a key to its name in
+    messages.
+    """
+    try:
+        return model.model_validate(dict(data))
+    except ValidationError as error:
+        # Report unknown keys first: a misspelt key is also reported as a missing one.
+        first, *others = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        path = _plain(first["loc"])
+        line = line_of(text, written(path)) if text is not None else None
+        wrong = {path: first}
+        for other in others:
+            # A list with a wrong item is also reported as too short.
+            if other["type"] != "too_short":
+                wrong.setdefault(_plain(other["loc"]), other)
+        texts = [_explain(model, each, path, named) for path, each in wrong.items()]
+        if (more := len(texts) - _SHOWN) > 1:
+            texts[_SHOWN:] = [f"and {more} more errors"]
+        message = "; ".join(texts)
+        unknown = len(path) == 1 and first["type"] == "extra_forbidden"
+        key = str(path[0]) if path and not unknown else ""
+        raise InputError(message, file=file, line=line, key=key) from None
+
+
+def _plain(path: KeyPath) -> KeyPath:
+    """Return the path of a key without pydantic's names of types."""
+    return tuple(part for part in path if not (isinstance(part, str) and _TRIED.fullmatch(part)))
+
+
+def _explain(
+    root: type[BaseModel], error: Any, path: KeyPath, named: Callable[[KeyPath], str]
+) -> str:
+    """Return a message for an error of pydantic, with the key."""
+    if not path:
+        return in_words(error)
+    *table, key = path
+    where = f"{path_text(tuple(table))}: " if table else ""
+    if error["type"] == "extra_forbidden":
+        return wrong_name(f"{where}unknown key", key, _model(root, tuple(table)).model_fields)
+    if error["type"] == "missing":
+        return f"{where}the key {key!r} is missing"
+    value = error["input"]
+    if error["type"] == UNFIT_TABLE:
+        return f"{named(path)}: {in_words(error)}"
+    return f"{named(path)}: {shown(value)} does not fit: {in_words(error)}"
+
+
+def _model(model: type[BaseModel], table: KeyPath) -> type[BaseModel]:
+    """Return the model of a table of a file."""
+    for part in table:
+        if isinstance(part, str) and part in model.model_fields:
+            inner = table_in(model.model_fields[part].annotation)
+            if inner is not None:
+                model = inner
+    return model
+
+
+def table_in(hint: Any) -> type[BaseModel] | None:
+    """Return the model of the table that a type contains, or None if it contains none."""
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        return hint
+    if get_origin(hint) in {tuple, list, Annotated, Union, UnionType}:
+        return next(filter(None, map(table_in, get_args(hint))), None)
+    return None

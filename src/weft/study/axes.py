@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.core.toml_lines import KeyPath
+from weft.core.toml_lines import KeyPath, table_in
 from weft.report.study_data import RUN_KEYS
-from weft.study.experiment.toml_file import table_in, toml_text
+from weft.study.experiment.toml_file import toml_text
 
 #: Path of a key, ``("faults", "random_cables")`` or ``("job", "solver", "placement")``; or a
 #: variable.

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from weft.core.settings import settings
+from weft.core.toml_lines import table_in
 from weft.study.axes import is_list_of_tables
 from weft.study.command_registry import measures_of, study_command
-from weft.study.experiment.toml_file import table_in
 from weft.study.spec import USUAL_COMMAND, StudyPart, file_model
 
 #: Names of limits of pydantic, where it does not translate them.

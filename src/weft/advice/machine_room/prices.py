@@ -6,16 +6,15 @@ the category, and the plan states this. A section must have a price for every it
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from weft.core.errors import InputError
-from weft.core.files import parse_toml, read_text
-from weft.core.registry import in_words
+from weft.core.files import read_text
+from weft.core.toml_lines import line_of, path_text, read_table
 from weft.core.units import parse_rate
 from weft.fabrics.builder import MAX_PORTS
 
@@ -90,16 +89,7 @@ class Prices:
     def read(cls, path: str | Path) -> Prices:
         """Read a price file."""
         text = read_text(path)
-        try:
-            file = _File.model_validate(parse_toml(text, path))
-        except ValidationError as error:
-            first = error.errors()[0]
-            keys = tuple(part for part in first["loc"] if part not in ("str", "float"))
-            raise InputError(
-                f"{_problem(first, _dotted(keys))}{_expected(keys)}",
-                file=path,
-                line=_line(text, keys),
-            ) from None
+        file = read_table(_File, text, path)
         prices = cls(
             str(path),
             file.currency,
@@ -115,16 +105,16 @@ class Prices:
         for section in ("switch", "adapter", "cable"):
             seen: dict[object, int] = {}
             for at, entry in enumerate(getattr(self, section) or ()):
-                line = _line(text, (section, at))
+                name, line = path_text((section, at)), line_of(text, (section, at))
                 try:
                     key = _key(entry)
                 except InputError as error:
                     raise InputError(
-                        f"{section}[{at + 1}].rate: {error.message}", file=self.file, line=line
+                        f"{name}, rate: {error.message}", file=self.file, line=line
                     ) from None
                 if key in seen:
                     raise InputError(
-                        f"{section}[{at + 1}] is for the same item as {section}[{seen[key] + 1}]",
+                        f"{name} is for the same item as {path_text((section, seen[key]))}",
                         file=self.file,
                         line=line,
                     )
@@ -166,57 +156,3 @@ def _key(entry: _Entry) -> object:
     if isinstance(entry, CablePrice):
         return entry.kind, entry.rate_gbps(), entry.length_m
     return getattr(entry, "ports", None)
-
-
-def _dotted(keys: tuple[str | int, ...]) -> str:
-    text = ""
-    for part in keys:
-        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
-    return text.lstrip(".")
-
-
-def _problem(error: Any, name: str) -> str:
-    """Return the message of a validation error."""
-    if error["type"] == "missing":
-        return f"{name} is missing"
-    if error["type"] == "extra_forbidden":
-        return f"unknown key {name}"
-    shown = repr(error["input"])
-    shown = shown if len(shown) < 60 else shown[:57] + "…"
-    return f"{name}: {shown} does not fit: {in_words(error)}"
-
-
-_KEYS: dict[str, type[BaseModel]] = {
-    "switch": SwitchPrice,
-    "adapter": AdapterPrice,
-    "cable": CablePrice,
-    "rack": RackPrice,
-}
-
-
-def _expected(keys: tuple[str | int, ...]) -> str:
-    """Return the valid keys of a section, for the message of an unknown or missing key."""
-    model = _KEYS.get(str(keys[0])) if keys else None
-    if model is None:
-        return f"; expected {', '.join(_File.model_fields)}" if len(keys) == 1 else ""
-    return f"; keys of [{keys[0]}] are {', '.join(sorted(model.model_fields))}"
-
-
-def _line(text: str, keys: tuple[str | int, ...]) -> int | None:
-    """Return the line number of a key, else of the header of the key's section, else None."""
-    lines = text.split("\n")
-    if not keys:
-        return None
-    header = re.compile(rf"\s*\[\[?\s*{re.escape(str(keys[0]))}\s*\]")
-    heads = [at for at, line in enumerate(lines) if header.match(line)]
-    number = keys[1] if len(keys) > 1 and isinstance(keys[1], int) else 0
-    start, stop, head_line = 0, len(lines), None
-    if number < len(heads):
-        start = heads[number]
-        head_line = start + 1
-        rest = range(start + 1, len(lines))
-        stop = next((at for at in rest if lines[at].lstrip().startswith("[")), len(lines))
-    elif len(keys) > 1:
-        return None
-    key = re.compile(rf"\s*\"?{re.escape(str(keys[-1]))}\"?\s*=")
-    return next((at + 1 for at in range(start, stop) if key.match(lines[at])), head_line)

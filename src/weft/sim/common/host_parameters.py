@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from weft.core.errors import InputError
-from weft.core.files import parse_toml, read_text, write_text
-from weft.core.toml_lines import line_of
+from weft.core.files import read_text, write_text
+from weft.core.toml_lines import read_table
 from weft.sim.common.times import LONGEST_NS
 
 Amount = Annotated[float, Field(ge=0, le=LONGEST_NS, allow_inf_nan=False)]
@@ -88,11 +87,4 @@ def read_host_parameters(path: str | Path) -> HostParameters:
     InputError
         If the file cannot be read, a key is unknown, or a value does not fit; it names the line.
     """
-    text = read_text(path)
-    try:
-        return HostParameters.model_validate(parse_toml(text, path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        said = f"{where}: {first['msg']}" if where else first["msg"]
-        raise InputError(said, file=path, line=line_of(text, tuple(first["loc"]))) from None
+    return read_table(HostParameters, read_text(path), path)

@@ -28,6 +28,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from weft.core.errors import InputError
 from weft.core.settings import (
@@ -44,6 +45,7 @@ from weft.core.settings import (
     parts_of,
     settings,
 )
+from weft.core.toml_lines import UNFIT_TABLE
 from weft.core.units import Nanoseconds
 from weft.counters.times import BEGIN, time_of
 from weft.fabrics import Fabric
@@ -162,7 +164,7 @@ def can_be(part: Any) -> Any:
     try:
         _ = part.instance
     except InputError as error:
-        raise ValueError(error.message) from None
+        raise PydanticCustomError(UNFIT_TABLE, "{text}", {"text": error.message}) from None
     return part
 
 

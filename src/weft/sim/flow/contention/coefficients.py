@@ -29,12 +29,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from weft.core.arguments import finite_number
 from weft.core.errors import InputError, in_file
-from weft.core.files import parse_toml, read_text, write_text
-from weft.core.registry import wrong_name
+from weft.core.files import read_text, write_text
+from weft.core.toml_lines import read_table
 from weft.kernels.flow.contention_steps import Coefficients
 
 #: Largest coefficient, far above that of any network. Products with degrees of graphs stay finite.
@@ -104,7 +106,24 @@ INFINIBAND = PenaltyModel()
 
 _BANDWIDTH = "inverse_bandwidth_s_per_byte"
 _NAMES = tuple(field.name for field in fields(PenaltyModel))
-_TABLES = ("coefficients", "uncertainty")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+_Number = Annotated[float, Field(allow_inf_nan=False)] | None
+_Inverse = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+_numbers: dict[str, Any] = dict.fromkeys(_NAMES, (_Number, None))
+_Coefficients: Any = create_model("Coefficients", __base__=_Table, **_numbers)
+_numbers[_BANDWIDTH] = _Number, None
+_Uncertainty: Any = create_model("Uncertainty", __base__=_Table, **_numbers)
+
+
+class _File(_Table):
+    inverse_bandwidth_s_per_byte: _Inverse = None
+    coefficients: _Coefficients = _Coefficients()
+    uncertainty: _Uncertainty = _Uncertainty()
 
 
 class NetworkCoefficients(NamedTuple):
@@ -145,46 +164,10 @@ def read_coefficients(path: str | Path) -> NetworkCoefficients:
     `path`: a TOML file with `inverse_bandwidth_s_per_byte`, a table `coefficients` or both, and
     optionally a table `uncertainty`.
     """
-    entries = parse_toml(read_text(path), path)
-    for name in entries:
-        if name not in (_BANDWIDTH, *_TABLES):
-            expected = (_BANDWIDTH, *_TABLES)
-            raise InputError(
-                wrong_name("unknown entry", name, expected, "expected"),
-                file=path,
-            )
-    if not any(name in entries for name in (_BANDWIDTH, "coefficients")):
+    file = read_table(_File, read_text(path), path)
+    if file.model_fields_set <= {"uncertainty"}:
         raise InputError(f"the file has neither {_BANDWIDTH} nor coefficients", file=path)
-    alpha = None
-    if _BANDWIDTH in entries:
-        alpha = _number(entries[_BANDWIDTH], _BANDWIDTH, path)
-        if alpha <= 0:
-            raise InputError(f"{_BANDWIDTH} must be above 0, not {alpha}", file=path)
-    values = _table(entries, "coefficients", _NAMES, path)
     with in_file(path):
-        model = PenaltyModel(**values)
-    return NetworkCoefficients(
-        model, alpha, _table(entries, "uncertainty", (_BANDWIDTH, *_NAMES), path)
-    )
-
-
-def _table(
-    entries: Mapping[str, object], table: str, names: tuple[str, ...], path: str | Path
-) -> dict[str, float]:
-    values = entries.get(table, {})
-    if not isinstance(values, dict):
-        raise InputError(f"{table} must be a table of numbers", file=path)
-    for name in values:
-        if name not in names:
-            raise InputError(
-                wrong_name(f"{table}: unknown coefficient", name, names, "expected one or more of"),
-                file=path,
-            )
-    return {name: _number(value, name, path) for name, value in values.items()}
-
-
-def _number(value: object, name: str, path: str | Path) -> float:
-    try:
-        return finite_number(value, name, -math.inf)
-    except InputError as error:
-        raise InputError(error.message, file=path) from None
+        model = PenaltyModel(**file.coefficients.model_dump(exclude_none=True))
+    alpha, uncertainty = file.inverse_bandwidth_s_per_byte, file.uncertainty
+    return NetworkCoefficients(model, alpha, uncertainty.model_dump(exclude_none=True))
