@@ -1,7 +1,6 @@
 """Candidate sets via intermediates: path lengths, shares and channel dependencies.
 
-A *line* lists the sets by which rows send to one target (a row or an intermediate), -1 where paths
-end.
+A *line* is that of `weft.kernels.routes.split`.
 """
 
 import numpy as np
@@ -9,45 +8,12 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
 from weft.kernels.routes.dependencies import channel_of, follow_sets, set_dependencies
+from weft.kernels.routes.split import finish_line, line_scratch, span, spread
 
 #: An origin is the intermediate that the packets at a row or channel come from, or one of these
 #: values if there are no packets, or packets from several intermediates.
 NOWHERE = -1
 SEVERAL = -2
-
-
-@njit(cache=True)
-def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
-    """Append to `order` the rows that root can send through, each after the rows that it sends to.
-
-    state, order, stack and cursor have one element per row. done is the number of rows in order,
-    which have state 2; all other rows have state 0. Return the new number of rows in order, and a
-    row on a cycle, or -1 if there is none.
-    """
-    stack[0] = root
-    depth = 1
-    state[root] = 1
-    looping = -1
-    cursor[root] = set_offset[line[root]] if line[root] >= 0 else 0
-    while depth:
-        row = stack[depth - 1]
-        stop = set_offset[line[row] + 1] if line[row] >= 0 else 0
-        if cursor[row] < stop:
-            other = edge_row[set_edge[cursor[row]]]
-            cursor[row] += 1
-            if state[other] == 1:
-                looping = other
-            elif state[other] == 0:
-                state[other] = 1
-                cursor[other] = set_offset[line[other]] if line[other] >= 0 else 0
-                stack[depth] = other
-                depth += 1
-        else:
-            depth -= 1
-            state[row] = 2
-            order[done] = row
-            done += 1
-    return done, looping
 
 
 @njit(cache=True)
@@ -63,10 +29,8 @@ def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
     cycle.
     """
     rows = lines.shape[1]
-    state = np.empty(rows, dtype=np.uint8)
-    order = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    cursor = np.empty(rows, dtype=np.int32)
+    scratch = line_scratch(rows)
+    state, order, _, _ = scratch
     for n in range(len(lines)):
         line = lines[n]
         state[:] = 0
@@ -74,16 +38,16 @@ def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
         for root in range(rows):
             if state[root] == 0:
                 done, looping = finish_line(
-                    root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
+                    root, -1, line, set_offset, set_edge, edge_row, scratch, done
                 )
                 if looping >= 0:
                     return n, looping
         for i in range(done):
             row = order[i]
             longest = 0
-            if line[row] >= 0:
-                for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
-                    longest = max(longest, 1 + lengths[n, edge_row[set_edge[k]]])
+            first, stop = span(line, -1, set_offset, row)
+            for k in range(first, stop):
+                longest = max(longest, 1 + lengths[n, edge_row[set_edge[k]]])
             lengths[n, row] = longest
     return -1, -1
 
@@ -101,10 +65,8 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
     it at a; 0 if both rows are in one intermediate.
     """
     rows = len(via)
-    state = np.empty(rows, dtype=np.uint8)
-    order = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    cursor = np.empty(rows, dtype=np.int32)
+    scratch = line_scratch(rows)
+    state, order, _, _ = scratch
     for v in range(len(via_set)):
         line = via_set[v]
         first, last = member_offset[v], member_offset[v + 1]
@@ -112,16 +74,12 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
         done = 0
         for root in range(rows):
             if state[root] == 0:
-                done, _ = finish_line(
-                    root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
-                )
+                done, _ = finish_line(root, -1, line, set_offset, set_edge, edge_row, scratch, done)
         for i in range(done):
             row = order[i]
             for m in range(first, last):
                 share[row, member[m]] = 1.0 if row == member[m] else 0.0
-            if line[row] < 0:
-                continue
-            begin, end = set_offset[line[row]], set_offset[line[row] + 1]
+            begin, end = span(line, -1, set_offset, row)
             for k in range(begin, end):
                 other = edge_row[set_edge[k]]
                 for m in range(first, last):
@@ -140,32 +98,18 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
     each edge, changed in place.
     """
     rows = lines.shape[1]
-    state = np.empty(rows, dtype=np.uint8)
-    order = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    cursor = np.empty(rows, dtype=np.int32)
+    scratch = line_scratch(rows)
+    state, order, _, _ = scratch
     amount = np.zeros(rows, dtype=np.float64)
     for n in range(len(lines)):
         line = lines[n]
-        state[:] = 0
         done = 0
         for root in range(rows):
             if demand[n, root] > 0.0 and line[root] >= 0 and state[root] == 0:
-                done, _ = finish_line(
-                    root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor
-                )
+                done, _ = finish_line(root, -1, line, set_offset, set_edge, edge_row, scratch, done)
         for i in range(done):
             amount[order[i]] = demand[n, order[i]]
-        # `order` lists each row after the rows that it sends to; reversed, it leads to the target.
-        for i in range(done - 1, -1, -1):
-            row = order[i]
-            if line[row] < 0:
-                continue
-            first, last = set_offset[line[row]], set_offset[line[row] + 1]
-            part = amount[row] / (last - first)
-            for k in range(first, last):
-                edge_load[set_edge[k]] += part
-                amount[edge_row[set_edge[k]]] += part
+        spread(-1, line, set_offset, set_edge, edge_row, scratch, done, amount, edge_load, None, 0)
 
 
 @njit(cache=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.hashing import GOLDEN, five_tuple_crc32, five_tuple_prefix, splitmix64
-from weft.kernels.routes.split import finish_order
+from weft.kernels.routes.split import finish_line, line_scratch
 
 IDEAL = 0
 #: Hash that numbers the paths: the sum of four codes modulo the number of paths.
@@ -121,10 +121,8 @@ def hashed_counts(
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
     num_paths = np.full(rows, -1, dtype=np.int64)
-    state = np.zeros(rows, dtype=np.uint8)
-    order = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    cursor = np.empty(rows, dtype=np.int32)
+    scratch = line_scratch(rows)
+    state, order, _, _ = scratch
     # Residues of the codes of QPs and epochs, modulo the number of paths of the latest flow.
     modulus = np.uint64(0)
     qp_rest = np.zeros(bin_of.shape[0], dtype=np.uint64)
@@ -148,10 +146,9 @@ def hashed_counts(
             if kind == NUMBERED:
                 if state[first] == 0:
                     was = known
-                    known = finish_order(
-                        first, g, set_id, set_offset, set_edge, edge_row, state, order, known,
-                        stack, cursor,
-                    )  # fmt: skip
+                    known, _ = finish_line(
+                        first, g, set_id[g], set_offset, set_edge, edge_row, scratch, known
+                    )
                     if not _count_paths(
                         order[was:known], g, set_id, set_offset, set_edge, edge_row, num_paths
                     ):

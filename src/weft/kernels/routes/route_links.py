@@ -5,8 +5,7 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.copies import copy_values
 from weft.kernels.hashing import splitmix64
-from weft.kernels.routes.intermediates import finish_line
-from weft.kernels.routes.split import finish_order
+from weft.kernels.routes.split import finish_line, line_scratch, spread
 from weft.kernels.routes.walk import DELIVERED, walk_together
 
 #: Number of flows that are walked at the same time.
@@ -106,7 +105,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 @njit(cache=True)
 def _draw_path(line, row, set_offset, set_edge, graph, state, links, count):
-    """Append a random path over the sets of a line (see `finish_line`) to `links`.
+    """Append a random path over the sets of a line (see `weft.kernels.routes.split`) to `links`.
 
     Return the last row (-1 if the path is too long for `links`), the new random state and the new
     number of links.
@@ -264,16 +263,6 @@ def hashed_routes(
 
 
 @njit(cache=True)
-def _put(load, touched, count, edge, share):
-    """Add a share to an edge; return the number of `touched` edges, which have a share."""
-    if load[edge] == 0.0:
-        touched[count] = edge
-        count += 1
-    load[edge] += share
-    return count
-
-
-@njit(cache=True)
 def split_routes(
     set_id, set_offset, set_edge, graph, endpoint_out, via, via_set, minimal_share, sources,
     destinations, most,
@@ -303,10 +292,9 @@ def split_routes(
     vias = len(via_set)
     amount = np.zeros(rows, dtype=np.float64)
     ahead = np.zeros(rows, dtype=np.float64)
-    state = np.zeros(rows, dtype=np.uint8)
-    order = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
-    cursor = np.empty(rows, dtype=np.int32)
+    scratch = line_scratch(rows)
+    state, order, _, _ = scratch
+    sets = (set_offset, set_edge, edge_row)
     starts = np.empty(rows + 1, dtype=np.int32)
     load = np.zeros(len(edge_row), dtype=np.float64)
     touched = np.empty(len(edge_row), dtype=np.int32)
@@ -333,26 +321,17 @@ def split_routes(
             if v == via[first_row] or v == via[goal]:
                 continue
             line = via_set[v]
-            done, _ = finish_line(
-                first_row, line, set_offset, set_edge, edge_row, state, order, 0, stack, cursor
-            )
+            done, _ = finish_line(first_row, -1, line, *sets, scratch, 0)
             ahead[first_row] = via_share
+            count = spread(-1, line, *sets, scratch, done, ahead, load, touched, count)
             for i in range(done - 1, -1, -1):
                 row = order[i]
-                state[row] = 0
-                share = ahead[row]
-                ahead[row] = 0.0
                 if line[row] < 0:
                     if amount[row] == 0.0:
                         starts[num_starts] = row
                         num_starts += 1
-                    amount[row] += share
-                    continue
-                first, stop = set_offset[line[row]], set_offset[line[row] + 1]
-                share /= stop - first
-                for k in range(first, stop):
-                    count = _put(load, touched, count, set_edge[k], share)
-                    ahead[edge_row[set_edge[k]]] += share
+                    amount[row] += ahead[row]
+                    ahead[row] = 0.0
         if via_share == 0.0 or minimal_share > 0.0:
             starts[num_starts] = first_row
             num_starts += 1
@@ -360,24 +339,9 @@ def split_routes(
         done = 0
         for i in range(num_starts):
             if state[starts[i]] == 0:
-                done = finish_order(
-                    starts[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
-                    stack, cursor,
-                )  # fmt: skip
-        # `order` lists each row after the rows that it sends to; reversed, it leads to the target.
-        for i in range(done - 1, -1, -1):
-            row = order[i]
-            state[row] = 0
-            share = amount[row]
-            amount[row] = 0.0
-            if row == goal:
-                continue
-            choice = set_id[goal, row]
-            first, stop = set_offset[choice], set_offset[choice + 1]
-            share /= stop - first
-            for k in range(first, stop):
-                count = _put(load, touched, count, set_edge[k], share)
-                amount[edge_row[set_edge[k]]] += share
+                done, _ = finish_line(starts[i], goal, set_id[goal], *sets, scratch, done)
+        count = spread(goal, set_id[goal], *sets, scratch, done, amount, load, touched, count)
+        amount[goal] = 0.0
         if end + count + 2 > most:
             return offset, links[:0].copy(), shares[:0].copy(), pair
         links = _with_room(links, end, count + 2)
