@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 from weft.kernels.routing.tables import carry, search_from
 
 #: If more than one in this number of edges has the peak load, the topology causes the peak, not the
@@ -14,7 +15,7 @@ SAME = 1e-9
 DEPTH = 6
 
 
-@njit(cache=True)
+@lean_njit()
 def lower_peaks(
     graph, edge_up, ordered, edge_cost, component_size, row_sources, targets, rounds, load, table,
     search,
@@ -36,10 +37,8 @@ def lower_peaks(
     edge_tail, row_base, slot_edge = graph.edge_tail, graph.row_base, graph.slot_edge
     target_offset, target_destination = targets.offset, targets.destination
     queue, chosen = search.queue, search.chosen
+    before, over, hot = search.choice, search.block, search.edge
     rows = len(graph.edge_offset) - 1
-    before = np.empty(rows, dtype=np.int32)
-    over = np.empty(rows, dtype=np.int32)
-    hot = np.empty(len(edge_row) // SHARED + 1, dtype=np.int32)
     changed = 0
     depth = 0
     below = np.inf
@@ -53,7 +52,7 @@ def lower_peaks(
         num_hot = 0
         for e in range(len(load)):
             if load[e] * edge_cost[e] >= limit:
-                if num_hot == len(hot) - 1:
+                if num_hot == len(edge_row) // SHARED:
                     return changed
                 hot[num_hot] = e
                 num_hot += 1

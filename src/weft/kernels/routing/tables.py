@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 from weft.kernels.routing.distances import UNREACHED, VECTOR, bfs, next_edges, updown
 
 #: Blocks of fewer rows are searched row by row.
@@ -27,7 +28,7 @@ class TableTargets(NamedTuple):
     no_path: Any
 
 
-@njit(cache=True)
+@lean_njit()
 def balanced_tables(
     graph, edge_up, ordered, edge_cost, component_size, row_sources, targets, passes, load, table,
     search,
@@ -159,7 +160,7 @@ def search_from(goal, graph, edge_up, ordered, component_size, search):
     """
     if ordered:
         count = updown(graph, edge_up, goal, component_size, search.hops, search.down, search.queue)
-        sort_by_hops(search.queue, count, search.hops, search.first)
+        _sort_by_hops(search, count)
     else:
         count = bfs(
             graph.edge_offset, graph.edge_row, goal, search.hops, search.queue, component_size
@@ -435,9 +436,10 @@ def counted_tables(graph, system, row_order, targets, behind, table, search):
 
 
 @njit(cache=True)
-def sort_by_hops(queue, count, hops, sorted_rows):
+def _sort_by_hops(search, count):
     """Sort the first `count` rows of the queue by hops (stable)."""
-    buckets = np.zeros(len(hops) + 1, dtype=np.int32)
+    queue, hops, sorted_rows, buckets = search.queue, search.hops, search.first, search.choice
+    buckets[:] = 0
     for i in range(count):
         buckets[hops[queue[i]] + 1] += 1
     for h in range(len(hops)):
