@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 
 
 class TorusArrays(NamedTuple):
@@ -83,7 +84,7 @@ def _next_common(x, y, a, b, offset, other):
     return np.int64(offset[a + 1]), y
 
 
-@njit(cache=True)
+@lean_njit()
 def unite_squares(offset, other, edge, parent, flip):
     """Put opposite sides of every square of a simple graph in one class.
 
