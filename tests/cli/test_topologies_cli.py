@@ -267,3 +267,15 @@ def test_answers_name_the_best_and_the_next():
         "Fastest w: b (100 ns), then a (200 ns).",
         "Most throughput of w per switch: a (5 Gb/s), then b (3.333 Gb/s).",
     ]
+
+
+def test_answers_name_the_machines_of_which_a_figure_is_not_known():
+    lacking = {**row("b", 100, 30), "makespan_ns": None, "throughput_gbps": None}
+    assert list(answers([row("a", 200, 10), lacking, {**lacking, "machine": "c"}], "")) == [
+        "Fewest switches: a (10), then b and c (30).",
+        "Fastest w: a (200 ns); not known of b, c.",
+        "Most throughput of w per switch: a (5 Gb/s); not known of b, c.",
+    ]
+    searched = [{**lacking, "workload": None}, {**row("d", 1, 9), "workload": None}]
+    searched[1]["saturation"] = 0.5
+    assert list(answers(searched, ""))[1:] == ["Highest saturation: d (0.50); not known of b."]

@@ -309,30 +309,36 @@ def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
     for name in workloads:
         here = [row for row in done if row["workload"] == name]
         yield from _best(f"Fastest {name}", here, "makespan_ns", _time)
-        worth = [
-            {**row, "worth": -row["throughput_gbps"] * row["hosts"] / row[price]}
-            for row in here
-            if row["throughput_gbps"] and row[price]
-        ]
+        worth = [{**row, "worth": None} for row in here]
+        for row in worth:
+            if row["throughput_gbps"] and row[price]:
+                row["worth"] = -row["throughput_gbps"] * row["hosts"] / row[price]
         yield from _best(
             f"Most throughput of {name} per {unit}", worth, "worth",
             lambda value: f"{-value:,.0f} Gb/s" if value <= -1e4 else f"{-value:,.4g} Gb/s",
         )  # fmt: skip
-    full = [{**row, "load": -row["saturation"]} for row in done if row["saturation"] is not None]
+    full = [
+        {**row, "load": None if row["saturation"] is None else -row["saturation"]}
+        for row in done
+        if row["workload"] is None
+    ]
     yield from _best("Highest saturation", full, "load", lambda value: f"{-value:.2f}")
 
 
 def _best(
     question: str, rows: Iterable[Mapping[str, Any]], column: str, text: Callable[[float], str]
 ) -> Iterator[str]:
-    """Yield the machines with the lowest value, and the next ones."""
-    known = sorted((row for row in rows if row[column] is not None), key=lambda row: row[column])
+    """Yield the machines with the lowest value, the next ones, and those without a value."""
+    every = list(rows)
+    known = sorted((row for row in every if row[column] is not None), key=lambda row: row[column])
+    unknown = [row["machine"] for row in every if row[column] is None]
     shown: dict[str, list[str]] = {}
     for row in known:
         shown.setdefault(text(row[column]), []).append(row["machine"])
     parts = [f"{' and '.join(names)} ({value})" for value, names in list(shown.items())[:2]]
     if parts:
-        yield f"{question}: {', then '.join(parts)}."
+        rest = f"; not known of {', '.join(unknown)}" if unknown else ""
+        yield f"{question}: {', then '.join(parts)}{rest}."
 
 
 def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None:

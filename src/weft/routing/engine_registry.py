@@ -148,10 +148,12 @@ def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
 
 def row_sources(fabric: Fabric) -> NDArray[np.int64]:
     """Return the number of hosts whose first endpoint is at each row, int64 [rows]."""
-    endpoints = fabric.host_endpoint[fabric.host_endpoint >= 0]
+    return _at_rows(fabric, fabric.host_endpoint[fabric.host_endpoint >= 0])
+
+
+def _at_rows(fabric: Fabric, endpoints: NDArray[np.int32] | slice) -> NDArray[np.int64]:
     rows = fabric.graph.destination_row[endpoints]
-    counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
-    return counts.astype(np.int64)
+    return np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
 
 
 def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
@@ -162,9 +164,7 @@ def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
 
 def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
     """Return the number of adapter ports (of hosts and others) at each row, int64 [rows]."""
-    rows = fabric.graph.destination_row[: fabric.num_endpoints]
-    counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
-    return counts.astype(np.int64)
+    return _at_rows(fabric, slice(fabric.num_endpoints))
 
 
 def destinations_by_row(
