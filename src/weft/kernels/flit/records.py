@@ -126,10 +126,10 @@ QUEUE = record_type(first="u2", count="u2")
 #: What routers read of a packet.
 PACKET = record_type(
     key="u8",  # random number of the packet, for the draws of routing functions
+    state="i8",  # of the routing function
     destination="i4",
     size="i4",  # flits
     via="i4",  # router to which it goes first; -1 for none
-    state="u4",  # of the routing function
     hops="u2",
     kind="u1",  # class of traffic, 0 or 1
     priority="u1",

@@ -23,15 +23,19 @@ FULL = 2
 #: Dimension of an input from an endpoint.
 NO_DIMENSION = 255
 
-# `PACKET.state`: dimension + 1 in the lowest bits, then flags. In order of dimensions, the bits
-# from `GOAL` are the coordinate at which the packet leaves this dimension, so that few routers need
-# its destination's; otherwise those from `DEROUTED` are the dimensions in which it left its
-# shortest path.
-DIMENSION = 0xFF
-CROSSED = 8  # bit: the packet has crossed the dateline of this dimension
-SECOND = 1 << 9  # the packet has been at the router `PACKET.via`
-BACK = 10  # bit: the packet goes back in this dimension
-GOAL = 16
+# `PACKET.state` in order of dimensions: what a packet needs in its present dimension, found when it
+# turns into it, so that other routers read neither coordinates nor the destination. In the lowest
+# bits the hops that are left; from these bits on, those of them that are on lanes of class 1, the
+# last ones; their column in `Grid.output`; the dimension + 1; whether it is a ring.
+UPPER = 16
+COLUMN = 32
+DIMENSION = 40
+IS_RING = 48
+HOPS = 0xFFFF  # mask
+SECOND = 1 << 49  # the packet has been at the router `PACKET.via`
+
+#: `PACKET.state` otherwise: bits from this one on for the dimensions in which the packet left its
+#: shortest path.
 DEROUTED = 16
 
 #: Random bits of a packet's key: the direction of ties, and the class of packets that do not cross.
@@ -102,23 +106,22 @@ def _column(net, d, back, y):
 
 
 @part_njit()
-def _goes_on(net, row, packet):
-    """Return whether a packet has not come to the end of its dimension."""
-    state = np.int64(net.packets[packet].state)
-    d = (state & DIMENSION) - 1
-    return (d >= 0) & (net.routes.coordinate[row, max(d, 0)] != state >> GOAL)
-
-
-@part_njit()
 def _turn(net, row, target, packet):
-    """Let a packet begin with its next dimension; what is known of its target is in its state."""
-    coordinate, record = net.routes.coordinate, net.packets[packet]
-    d = np.int64(record.state & DIMENSION)
+    """Let a packet begin with its next dimension."""
+    routes, record = net.routes, net.packets[packet]
+    coordinate, d = routes.coordinate, record.state >> DIMENSION & 0xFF
     while coordinate[row, d] == coordinate[target, d]:
         d += 1
-    y = np.int64(coordinate[target, d])
-    back = _goes_back(net, packet, d, np.int64(coordinate[row, d]), y)
-    record.state = record.state & SECOND | (d + 1) | back << BACK | y << GOAL
+    x, y, size = np.int64(coordinate[row, d]), np.int64(coordinate[target, d]), routes.size[d]
+    back = _goes_back(net, packet, d, x, y)
+    left = x - y if back else y - x
+    left = 1 if routes.kind[d] == FULL else left + (size if left < 0 else 0)
+    upper = left * _key_bit(net, packet, CLASSES + d)
+    if _will_cross(net, d, back, x, y):
+        upper = size - 1 - y if back else y
+    column, is_ring = _column(net, d, back, y), np.int64(routes.kind[d] == RING)
+    within = left | upper << UPPER | column << COLUMN | is_ring << IS_RING
+    record.state = record.state & SECOND | within | (d + 1) << DIMENSION
 
 
 @part_njit()
@@ -126,23 +129,18 @@ def _dor(net, row, packet, first_lane, lanes):
     """Return the output and the lanes of the next step in the packet's dimension.
 
     `first_lane` and `lanes` are the lanes of the packet's class that it may use; on a ring one half
-    of them is class 0. `PACKET.state` keeps whether the dateline was crossed.
+    of them is class 0.
     """
-    routes, record = net.routes, net.packets[packet]
-    state = np.int64(record.state)
-    d, back, y = (state & DIMENSION) - 1, state >> BACK & 1, state >> GOAL
-    output = _output(net, packet, row, _column(net, d, back, y))
-    if routes.kind[d] != RING:
+    state = net.packets[packet].state
+    output = _output(net, packet, row, state >> COLUMN & 0xFF)
+    net.packets[packet].state = state - 1
+    if not state >> IS_RING & 1:
         return output, lanes_of(net, packet, first_lane, lanes)
     # Without branches, which would often be mispredicted.
-    x = np.int64(routes.coordinate[row, d])
-    may_choose = _key_bit(net, packet, CLASSES + d) & (not _will_cross(net, d, back, x, y))
-    upper = state >> CROSSED & 1 | may_choose
-    crosses = np.int64(x == (1 - back) * (routes.size[d] - 1))
-    record.state = state | crosses << CROSSED
     half = lanes // 2
-    first = first_lane + (half if upper else 0)
-    return output, lanes_of(net, packet, first, lanes - half if upper else half)
+    is_upper = state & HOPS <= state >> UPPER & HOPS
+    first = first_lane + (half if is_upper else 0)
+    return output, lanes_of(net, packet, first, lanes - half if is_upper else half)
 
 
 @part_njit()
@@ -151,7 +149,7 @@ def route_dor(net, now, row, lane, packet, attempt):
     if attempt:
         return False
     lanes = np.int64(net.rules.class_lanes)
-    if not _goes_on(net, row, packet):
+    if not net.packets[packet].state & HOPS:
         destination = np.int64(net.packets[packet].destination)
         target = np.int64(net.routes.row[destination])
         if row == target:
@@ -189,7 +187,7 @@ def route_valiant(net, now, row, lane, packet, attempt):
             output = np.int64(net.inputs[destination].tail)
             choose(net, lane, output, lanes_of(net, packet, 0, lanes))
             return True
-    if not _goes_on(net, row, packet):
+    if not net.packets[packet].state & HOPS:
         _turn(net, row, target, packet)
     if record.state & SECOND:
         output, allowed = _dor(net, row, packet, half, lanes - half)
@@ -308,5 +306,5 @@ def route_dal(net, now, row, lane, packet, attempt):
     if d != NO_DIMENSION:
         target = net.routes.row[net.packets[packet].destination]
         if net.routes.coordinate[row, d] != net.routes.coordinate[target, d]:
-            net.packets[packet].state |= np.uint32(1) << np.uint32(DEROUTED + d)
+            net.packets[packet].state |= 1 << (DEROUTED + d)
     return _route_adaptive(net, row, lane, packet, attempt, True)
