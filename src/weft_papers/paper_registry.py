@@ -1,4 +1,4 @@
-"""The registry of papers, and the interface of their results.
+"""The registry of papers.
 
 A study is added by a folder whose module `study` has one function::
 
@@ -9,9 +9,10 @@ A study is added by a folder whose module `study` has one function::
 
 Its parameters are the options of the study, but for `results`, which computes all runs of the study
 and may keep them in a store (`weft.study.runs.typed.Results`). If `out` is given, the function
-writes figures and tables to that folder, and the result lists the files. On a KeyboardInterrupt the
-function returns the results so far, or raises the interrupt if there are none. Functions that
-perform its runs are marked with `weft.study.runs.typed.typed_run`.
+writes figures and tables to that folder, and the result lists them as `files`, in the order of
+writing. On a KeyboardInterrupt the function returns the results so far, whose `partial` says how
+many ("12 of 600 runs"), or raises the interrupt if there are none. Functions that perform its runs
+are marked with `weft.study.runs.typed.typed_run`.
 
 A folder has the modules `runs` (the list of runs, and one run), `claims` (the measurements as
 evidence, and `weft_papers.claims.Claim` objects: text, place in the paper, quantities and the range
@@ -22,22 +23,6 @@ of `weft_papers.reported_study.ReportedStudy`, which makes text and files of the
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Protocol
-
 from weft.core.registry import Registry
 
 paper = Registry("paper", "weft_papers", "weft.papers", pipeline=("results",))
-
-
-class PaperStudy(Protocol):
-    """Result of a paper's function."""
-
-    #: Files written, in the order of writing; empty without an output folder.
-    files: tuple[Path, ...]
-    #: The part completed before an interrupt, such as "12 of 600 runs"; empty if complete.
-    partial: str
-
-    def text(self) -> str:
-        """Return the paper's claims with measured values, and the tables, as plain text."""
-        ...

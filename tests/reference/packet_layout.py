@@ -34,6 +34,11 @@ POLICIES = {"ecmp": ECMP, "spray": SPRAY, "flowlet": FLOWLET, "adaptive": ADAPTI
 SPAN = 12
 
 
+def packet_count(hardware: Hardware, size_bytes: int) -> int:
+    """Return the number of packets of a message."""
+    return max(1, -(-size_bytes // hardware.mtu_bytes))
+
+
 def ps(nanoseconds: float) -> int:
     """Return nanoseconds rounded to picoseconds, halves to even [22]."""
     return int(np.rint(nanoseconds * 1000))
@@ -200,7 +205,7 @@ def _messages(
         "msg_qp": [message.queue_pair for message in messages],
         "msg_name": [message.name for message in messages],
         "msg_bytes": [message.num_bytes for message in messages],
-        "msg_coming": [len(hardware.packets_of(message.num_bytes)) for message in messages],
+        "msg_coming": [packet_count(hardware, message.num_bytes) for message in messages],
         "msg_goal": goals,
         "msg_path": paths,
         "msg_sl": sls,
@@ -270,7 +275,7 @@ def lay(
     cables = _cables(fabric, hardware)
     links, vls = cables["num_links"], routes.num_vls
     link_lanes = links * vls
-    packets = most_packets or sum(len(hardware.packets_of(m.num_bytes)) for m in messages)
+    packets = most_packets or sum(packet_count(hardware, m.num_bytes) for m in messages)
     crossings = SPAN * packets
     pairs = 1 + max((message.queue_pair for message in messages), default=0)
     queues = link_lanes * (cables["num_ports"] if hardware.queues == "voq" else 1)

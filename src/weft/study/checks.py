@@ -30,6 +30,8 @@ from weft.workload.patterns import pattern as patterns
 from weft.workload.placement import placement as placements
 
 #: Registries of the texts that name a workload.
+#: Keys of a fabric whose value may be the name of a file.
+FABRIC_FILES = ("source", "names", "also", "machines", "node")
 WORKLOADS = (application, collective, patterns)
 
 

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -83,16 +83,6 @@ class Point:
 
     axes: Mapping[str, str]
     parameters: Mapping[str, Any]
-
-
-class Seeded(Protocol):
-    """Function that puts the seed of a repetition into the parameters of a run."""
-
-    def __call__(
-        self, parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int
-    ) -> dict[str, Any]:
-        """Return the parameters with the seed, except where `given` has one."""
-        ...
 
 
 def repeated(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -187,12 +187,6 @@ class Hardware(Settings):
     def credits_of(self, wire_bytes: int) -> int:
         """Return the credits that a packet needs."""
         return -(-wire_bytes // self.credit_bytes)
-
-    def packets_of(self, size_bytes: int) -> Sequence[int]:
-        """Return the wire bytes of each packet of a message."""
-        full, rest = divmod(size_bytes, self.mtu_bytes)
-        payloads = [self.mtu_bytes] * full + [rest] * (rest > 0 or full == 0)
-        return [payload + self.header_bytes for payload in payloads]
 
 
 CONTROL = "congestion_control"

@@ -117,7 +117,9 @@ class HotSpots:
         #: Range of the snapshots in use; `last` is exclusive.
         self.first, self.last = first, last
         numbers = [n for n in only or range(first, last) if first <= n < last]
-        self.trees = trees_at(result, first) if begin_ns is None else summed_trees(result, numbers)
+        self.trees = (
+            trees_at(result, first) if begin_ns is None else summed_trees(result, numbers, first)
+        )
         before = first - 1
         self._begin_ps = int(shots.time_ps[before]) if before >= 0 else 0
         self._end_ps = int(shots.time_ps[last - 1])

@@ -14,7 +14,7 @@ from weft.core.columns import Column
 from weft.core.errors import NotApplicable
 from weft.core.settings import Seed, Truth, Whole
 from weft.routing import engine as engines
-from weft.study.checks import Files, check_fabric, check_specs, with_seed
+from weft.study.checks import FABRIC_FILES, Files, check_fabric, check_specs, with_seed
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names, listed
@@ -102,7 +102,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     points=points,
     measures=MEASURES,
     tables={"patterns": RUN_COLUMNS},
-    files=("source", "names", "also", "machines", "node"),
+    files=FABRIC_FILES,
     draws=draws,
     example={"fabric": "xgft:2;4,4;1,2", "engine": "minhop", "samples": 20},
 )

@@ -13,7 +13,7 @@ from weft.advice.machine_room.cost_plan import SUMMARY_COLUMNS, CostPlan
 from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.core.settings import settings
-from weft.study.checks import Files, WrongKey, check_fabric, check_file, check_with
+from weft.study.checks import FABRIC_FILES, Files, WrongKey, check_fabric, check_file, check_with
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, table_model
@@ -89,7 +89,7 @@ def _row(plan: CostPlan) -> dict[str, Any]:
     points=points,
     measures=MEASURES,
     tables={"items": SUMMARY_COLUMNS},
-    files=("source", "names", "also", "machines", "node", "prices"),
+    files=(*FABRIC_FILES, "prices"),
     example={"fabric": "xgft:2;4,4;1,2"},
 )
 def cost_of_fabric(parameters: Mapping[str, Any], watch: Watch) -> RunResult:

@@ -20,6 +20,7 @@ from weft.sim.flit.traffic import Load
 from weft.sim.methods import USUAL_ENGINE
 from weft.sim.sweep.flits import TRAFFIC_COLUMNS, measured
 from weft.study.checks import (
+    FABRIC_FILES,
     Files,
     WrongKey,
     check_distinct,
@@ -158,7 +159,7 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
     tables={},
     seeded=seeded,
     void=void,
-    files=("source", "names", "also", "machines", "node"),
+    files=FABRIC_FILES,
     example={"fabric": "torus:4x4", "routing": "dor", "measure": 500, "load": 0.2},
 )
 def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:

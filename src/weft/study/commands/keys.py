@@ -17,6 +17,7 @@ from weft.sim.keys.make import Colours, Method
 from weft.sim.keys.network import key_network
 from weft.sim.static.loads import flow_loads, host_flows, inner_links, relative_loads
 from weft.study.checks import (
+    FABRIC_FILES,
     WORKLOADS,
     Files,
     check_distinct,
@@ -135,7 +136,7 @@ def with_seeds(
     measures=MEASURES,
     tables={"keys": KEY_COLUMNS},
     seeded=with_seeds,
-    files=("source", "names", "also", "machines", "node", "workload"),
+    files=(*FABRIC_FILES, "workload"),
     example={
         "fabric": "xgft:2;8,8;1,4", "workload": "random-permutation", "placement": "random",
     },

@@ -12,7 +12,7 @@ from weft.advice.io_nodes.result import CANDIDATE_COLUMNS
 from weft.advice.io_nodes.settings import IoSettings
 from weft.core.settings import Option, settings
 from weft.routing import engine as engines
-from weft.study.checks import Files, check_fabric, check_spec, check_specs
+from weft.study.checks import FABRIC_FILES, Files, check_fabric, check_spec, check_specs
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
 from weft.study.experiment.spec import FabricKeys, Names, table_model
@@ -79,7 +79,7 @@ def points(keys: PlaceIoKeys, files: Files) -> list[Point]:
     points=points,
     measures=MEASURES,
     tables={"candidates": CANDIDATE_COLUMNS},
-    files=("source", "names", "also", "machines", "node"),
+    files=FABRIC_FILES,
     example={
         "fabric": "xgft:2;4,4;1,2", "io_nodes": 2, "moves": 2, "randoms": 1, "finalists": 1,
         "repeats": 1,

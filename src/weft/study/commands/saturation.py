@@ -12,7 +12,7 @@ from weft.core.settings import Number
 from weft.sim.sweep import SATURATION_COLUMNS
 from weft.sim.sweep.saturation import search
 from weft.sim.sweep.settings import LOAD_STEP
-from weft.study.checks import Files
+from weft.study.checks import FABRIC_FILES, Files
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
 from weft.study.measures import HOSTS, measures, values
@@ -57,7 +57,7 @@ def points(keys: SaturationKeys, files: Files) -> list[Point]:
     points=points,
     measures=MEASURES,
     tables={},
-    files=("source", "names", "also", "machines", "node", "coefficients", "host_parameters"),
+    files=(*FABRIC_FILES, "coefficients", "host_parameters"),
     seeded=seeded,
     example={
         "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "resolution": 0.2, "measure": "20us",

@@ -14,6 +14,7 @@ from weft.core.settings import settings
 from weft.routing import engine as engines
 from weft.sim.options import RunSettings, chooses, usual_choice
 from weft.study.checks import (
+    FABRIC_FILES,
     WORKLOADS,
     Files,
     check_distinct,
@@ -155,16 +156,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     tables={"jobs": JOB_COLUMNS, **{name: partial(_columns, name) for name in TABLES}},
     seeded=seeded,
     draws=draws,
-    files=(
-        "source",
-        "names",
-        "also",
-        "machines",
-        "node",
-        "workload",
-        "coefficients",
-        "host_parameters",
-    ),
+    files=(*FABRIC_FILES, "workload", "coefficients", "host_parameters"),
     example={
         "fabric": "xgft:2;4,4;1,2",
         "level": "packet",

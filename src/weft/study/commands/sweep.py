@@ -13,7 +13,7 @@ from weft.sim.sweep import SWEEP_COLUMNS
 from weft.sim.sweep.loads import LOADS, run_load
 from weft.sim.sweep.series import table
 from weft.sim.sweep.settings import LOAD_STEP
-from weft.study.checks import Files, check_distinct
+from weft.study.checks import FABRIC_FILES, Files, check_distinct
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
 from weft.study.measures import HOSTS, measures, values
@@ -82,7 +82,7 @@ def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
     points=points,
     measures=MEASURES,
     tables={"loads": SWEEP_COLUMNS},
-    files=("source", "names", "also", "machines", "node", "coefficients", "host_parameters"),
+    files=(*FABRIC_FILES, "coefficients", "host_parameters"),
     seeded=seeded,
     void=void,
     example={

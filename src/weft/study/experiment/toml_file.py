@@ -15,20 +15,11 @@ from weft.core.settings import settings
 from weft.core.toml_lines import KeyPath, line_of, path_text, validated
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.study.checks import FABRIC_FILES
 from weft.study.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 
 #: Keys whose value may be the name of a file; in other texts, arguments of specs may be.
-_FILES = (
-    "fabric",
-    "source",
-    "names",
-    "also",
-    "machines",
-    "node",
-    "workload",
-    "coefficients",
-    "host_parameters",
-)
+_FILES = ("fabric", *FABRIC_FILES, "workload", "coefficients", "host_parameters")
 
 
 def read_experiment(path: str | Path) -> Experiment:
