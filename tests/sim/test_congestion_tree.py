@@ -232,6 +232,22 @@ def test_trees_of_an_interval_are_weighted_by_time(one_hot):
     assert weights == sorted(weights, reverse=True)
 
 
+def test_an_interval_begins_at_the_snapshot_before_it(two_hot):
+    spots = HotSpots(two_hot, 40_000, 80_000)
+    assert spots.first > 1
+    mean: dict[tuple[int, int], float] = {}
+    for at in range(spots.first, spots.last):  # snapshots are equally far apart
+        for tree in trees_at(two_hot, at):
+            for link, weight in zip(tree.link.tolist(), tree.weight.tolist(), strict=True):
+                key = tree.root, link
+                mean[key] = mean.get(key, 0.0) + weight / (spots.last - spots.first)
+    found: dict[tuple[int, int], float] = {}
+    for tree in spots.trees:
+        for link, weight in zip(tree.link.tolist(), tree.weight.tolist(), strict=True):
+            found[tree.root, link] = found.get((tree.root, link), 0.0) + weight
+    assert found == pytest.approx(mean)
+
+
 def test_messages_of_an_interval_are_those_in_flight_while_the_tree_exists(two_hot):
     spots = HotSpots(two_hot, 0, 80_000)
     shots, ops = two_hot.snapshots, two_hot.workload.messages

@@ -6,9 +6,8 @@ the category, and the plan states this. A section must have a price for every it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +17,7 @@ from weft.core.toml_lines import line_of, path_text, read_table
 from weft.core.units import parse_rate
 from weft.fabrics.builder import MAX_PORTS
 
+Price = TypeVar("Price")
 #: A price or power, bounded so that sums stay finite.
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 
@@ -61,43 +61,33 @@ class RackPrice(_Entry):
     """Price of a rack."""
 
 
-class _File(BaseModel):
+#: TOML has lists, which are read-only here.
+Entries = Annotated[tuple[Price, ...] | None, Field(strict=False)]
+
+
+class Prices(BaseModel):
+    """Prices read from a file: entries of each section, None if the file has no such section."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    _file: str = ""
 
     currency: Annotated[str, Field(min_length=1)]
-    switch: list[SwitchPrice] | None = None
-    adapter: list[AdapterPrice] | None = None
-    cable: list[CablePrice] | None = None
+    switch: Entries[SwitchPrice] = None
+    adapter: Entries[AdapterPrice] = None
+    cable: Entries[CablePrice] = None
     rack: RackPrice | None = None
 
-
-@dataclass(frozen=True)
-class Prices:
-    """Prices read from a file."""
-
-    file: str
-    #: Currency of the prices.
-    currency: str
-    #: Entries of each section; None if the file has no such section.
-    switch: tuple[SwitchPrice, ...] | None = None
-    adapter: tuple[AdapterPrice, ...] | None = None
-    cable: tuple[CablePrice, ...] | None = None
-    #: Price of a rack, or None.
-    rack: RackPrice | None = None
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return self._file
 
     @classmethod
     def read(cls, path: str | Path) -> Prices:
         """Read a price file."""
         text = read_text(path)
-        file = read_table(_File, text, path)
-        prices = cls(
-            str(path),
-            file.currency,
-            None if file.switch is None else tuple(file.switch),
-            None if file.adapter is None else tuple(file.adapter),
-            None if file.cable is None else tuple(file.cable),
-            file.rack,
-        )
+        prices = read_table(cls, text, path)
+        prices._file = str(path)
         prices._check(text)
         return prices
 
