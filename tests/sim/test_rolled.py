@@ -323,6 +323,33 @@ def test_random_rounds_of_packets_are_equal(
         )
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("growth", [1, 2, 3])
+def test_what_ends_after_its_window_is_kept(growth: int, threads: int) -> None:
+    """Operations wait for a long packet on its way, and messages for receives posted late."""
+
+    def make(builder: Any) -> Any:
+        ranks = np.arange(16)
+        for half in (ranks[:8], ranks[8:]):
+            to, come = half ^ 4, half ^ 4
+            sent = builder.isend(half, to, 60_000, 1)
+            got = builder.irecv(half, come, 60_000, 1)
+            for _ in range(4):
+                builder.calc(half, 500.0)
+            builder.wait(half, sent)
+            builder.calc(half, 1.0)
+            builder.wait(half, got)
+        builder.send(ranks[:8], ranks[8:], 100, 2)
+        for step in range(9):
+            builder.calc(ranks[8:], 900.0)
+            builder.calc(ranks[:8], 100.0 + step)
+        builder.recv(ranks[8:], ranks[:8], 100, 2)
+        return builder.build()
+
+    packet = {"hardware": Hardware(mtu_bytes=2**16, buffer_bytes=2**18), "threads": threads}
+    same_counters(*compare("xgft:2;4,4;1,4", "dmodk", 16, make, "linear", growth, packet))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_packets_of_a_ring_of_1024_ranks_are_equal(threads: int) -> None:
