@@ -324,8 +324,8 @@ class RunSettings(Settings):
             f"the {level} level needs all messages at once": level not in COARSE,
             "the sharing model penalty looks at all messages": self.sharing == "penalty",
             "routing keys are of phases": self.keys is not None,
-            "messages take LIDs in turn": self.lids not in ("first", "hash"),
-            "messages take queue pairs in turn": self._policy.queue_pairs > 1,
+            "messages take LIDs or queue pairs in turn": self.lids not in ("first", "hash")
+            or self._policy.queue_pairs > 1,
             "fast_forward looks ahead of messages": bool(self.fast_forward),
             "snapshots and traces show messages": self.snapshot_ns or len(self.trace) > 0,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
 from weft.kernels.records import record
 from weft.sim.common.host_parameters import NO_OVERHEAD, Overhead
-from weft.sim.common.times import LONGEST_NS
+from weft.sim.common.times import LONGEST_NS, PS_PER_NS, picoseconds
 from weft.workload import Kind, Workload
 
 #: How the data of a large message are moved once both sides are ready.
@@ -29,19 +29,31 @@ _NAMED = 4
 
 def lay_ranks(
     workload: Workload,
-    duration: NDArray[Any],
-    release: NDArray[Any],
-    latency: NDArray[Any],
     route: NDArray[np.int32],
-    rules: Mapping[str, Any],
+    options: Mapping[str, Any],
+    scheduled: bool = False,
 ) -> Ranks:
     """Return the kernels' state of the programs of ranks at time 0.
 
-    `duration`, `release`, `latency`: duration, release time, and latency at the sender of each
-    operation (see `host_times`), in the unit and dtype of the simulation level; the last two may be
-    empty. `route` [ops]: route of each operation; `LOCAL` if the message stays within a machine.
-    `rules`: values of `weft.kernels.program.state.rules_dtype`.
+    `route` [ops]: route of each operation; `LOCAL` if the message stays within a machine.
+    `options`: those of a run. Times are whole ps if the level has adapters, by its ``hardware``;
+    otherwise ns. `scheduled`: whether requests of routing keys wait for the scheduler.
     """
+    hardware = options.get("hardware")
+    in_unit: Callable[[Any], NDArray[Any]] = np.asarray if hardware is None else picoseconds
+    duration, latency = map(in_unit, host_times(workload, options["overhead"]))
+    release = in_unit(workload.release_ns)
+    rules = {
+        "eager_bytes": options["eager_bytes"],
+        "handshake": options["handshake"],
+        **queues_of(options["rendezvous"]),
+        "adapter_latency": 0 if hardware is None else in_unit(hardware.adapter_latency_ns),
+        "local_latency": in_unit(options["local_latency_ns"]),
+        "local_gbps": options["local_gbps"],
+        "local_units_per_byte": 8.0 if hardware is None else 8.0 * PS_PER_NS,
+        "local_whole": hardware is not None,
+        "scheduled": scheduled,
+    }
     ops, ranks = workload.num_ops, workload.num_ranks
     pending = np.subtract(
         workload.dep_offset[1:], workload.dep_offset[:-1], dtype=np.int32, casting="same_kind"

@@ -294,14 +294,21 @@ class Windows:
         )  # fmt: skip
 
 
-def carry_events(heap: Heap, time: NDArray[Any], item: Ints, number: NDArray[np.int32]) -> None:
-    """Fill a heap with events, whose operations have new `number`s, in order."""
+def carry_events(
+    old: Heap, new: Heap, number: NDArray[np.int32], more_times: Any = (), more_items: Any = ()
+) -> None:
+    """Fill a heap with the events of another one and more, by the new `number`s of operations."""
+    events = slice(old.size.events)
+    time, item = (
+        np.concatenate((kept[events], more), dtype=kept.dtype, casting="unsafe")
+        for kept, more in ((old.time, more_times), (old.item, more_items))
+    )
     op = item & OPERATION
     kind = item ^ op
     op[kind != FREE_NOW] = number[op[kind != FREE_NOW] + 1] - 1
     order = np.lexsort((kind | op, time))
-    heap.size.events = len(item)
-    heap.time[: len(item)], heap.item[: len(item)] = time[order], (kind | op)[order]
+    new.size.events = len(item)
+    new.time[: len(item)], new.item[: len(item)] = time[order], (kind | op)[order]
 
 
 def _latest_wait(program: CommonProgram) -> Ints:

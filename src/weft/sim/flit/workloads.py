@@ -25,7 +25,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.programs import deadlock_of_ranks, host_times, lay_ranks, queue_pairs
+from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.replay import ReplayInPicoseconds, ratio
 from weft.sim.common.times import (
@@ -358,24 +358,7 @@ def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any
     """Return the state of the programs of ranks at time 0."""
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
     route[ops] = 0
-    takes, latency = host_times(workload, options["overhead"])
-    return lay_ranks(
-        workload,
-        picoseconds(takes),
-        picoseconds(workload.release_ns),
-        picoseconds(latency),
-        route,
-        {
-            "eager_bytes": options["eager_bytes"],
-            "handshake": options["handshake"],
-            "adapter_latency": picoseconds(options["hardware"].adapter_latency_ns),
-            "local_latency": picoseconds(options["local_latency_ns"]),
-            "local_gbps": options["local_gbps"],
-            "local_units_per_byte": 8000.0,
-            "local_whole": True,
-            "scheduled": False,
-        },
-    )
+    return lay_ranks(workload, route, options)
 
 
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,11 +25,9 @@ from weft.routing.routes import Routes
 from weft.sim.common.programs import (
     RankPairs,
     deadlock_of_ranks,
-    host_times,
     lay_ranks,
     numbered,
     queue_pairs,
-    queues_of,
 )
 from weft.sim.common.progress import REPORT_S, IncompleteRun, Progress
 from weft.sim.flow.network import Network, lay_routes
@@ -167,24 +165,6 @@ def lay_messages(
     return lay_routes(fabric, routes, key // hosts, key % hosts, weights=sizes, **laying), route
 
 
-def rank_state(
-    workload: Workload, route: NDArray[np.int32], options: Mapping[str, Any],
-    keyed: KeyRun | None = None,
-) -> Ranks:  # fmt: skip
-    """Return the state of the programs of ranks at time 0; arguments as for `FlowState.of`."""
-    takes, latency = host_times(workload, options["overhead"])
-    rules = {
-        "eager_bytes": options["eager_bytes"],
-        "handshake": options["handshake"],
-        **queues_of(options["rendezvous"]),
-        "local_latency": options["local_latency_ns"],
-        "local_gbps": options["local_gbps"],
-        "local_units_per_byte": 8.0,
-        "scheduled": keyed is not None and keyed.rules.scheduled,
-    }
-    return lay_ranks(workload, takes, workload.release_ns, latency, route, rules)
-
-
 @dataclass(frozen=True, eq=False)
 class FlowState:
     """State of the kernel; see `weft.kernels.flow.engine.run`."""
@@ -215,7 +195,7 @@ class FlowState:
         lines = num_queues * num_pairs
         slots = -(-2 * max(lines, 1) // block) * block
         return cls(
-            ranks=rank_state(workload, route, options, keyed),
+            ranks=lay_ranks(workload, route, options, keyed is not None and keyed.rules.scheduled),
             level=Level(
                 paths=Paths(
                     latency_ns=network.route_latency_ns,

@@ -16,12 +16,12 @@ from weft.kernels.flow import engine as kernel
 from weft.kernels.program import operations
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
-from weft.sim.common.programs import numbered, queues_of
+from weft.sim.common.programs import lay_ranks, numbered, queues_of
 from weft.sim.common.progress import Forecast, IncompleteRun, Progress
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.windows import OP_BYTES, Windows, carry_events
 from weft.sim.flow.cells import cells_of
-from weft.sim.flow.engine import LAYING, FlowState, rank_state
+from weft.sim.flow.engine import LAYING, FlowState
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import alone_ns
 from weft.sim.flow.rolled_result import RolledResult
@@ -170,18 +170,17 @@ class FlowWindows(Windows):
     def _go_on(self) -> None:
         """Drop what nothing refers to, append operations, and take the state over."""
         ranks, level, piece = self.state.ranks, self.state.level, self.piece
-        flows, heap = level.flows, ranks.heap
+        flows = level.flows
         done = ranks.ended >= 0
         done[piece.messages] &= ranks.arrived[piece.messages] >= 0
         done[flows.op[flows.leaving[: level.count.leaving]]] = False
         done &= (piece.match < 0) | done[piece.match]
         fresh, number, _ = self.renewed(
             ranks, done, ranks.asked[: ranks.count.asked],
-            lambda: rank_state(self.piece, self._route(), self.options),
+            lambda: lay_ranks(self.piece, self._route(), self.options),
         )  # fmt: skip
         fresh.count.ended = np.count_nonzero(fresh.ended >= 0)
-        events = slice(heap.size.events)
-        carry_events(fresh.heap, heap.time[events], heap.item[events], number)
+        carry_events(ranks.heap, fresh.heap, number)
         under_way = flows.op < len(done)  # others are of slots that are free
         flows.op[:] = np.where(under_way, number[np.where(under_way, flows.op, -1) + 1] - 1, 0)
         level.pairs.last[:] = number[level.pairs.last]

@@ -93,8 +93,8 @@ def run_packets(
     cut = cut_for(CutInputs(fabric, network, connections, workload, hosts, options, one, times))
     piece, of_ops = workload, connections
     if windows is not None:
-        alone = alone_ns(workload, network, connections, hardware, options)
-        windows.bind(connections, hardware, options, alone)
+        windows.options, windows.lines = options, connections
+        windows.alone = alone_ns(workload, network, connections, hardware, options)
         piece, of_ops = windows.piece, windows.connections()
     state = PacketRunState.of(
         piece, network, of_ops, hardware, bound, options, routes.num_vls, traced, cut, keyed,

@@ -1,4 +1,4 @@
-"""Programs of ranks at the packet level, and the windows of a rolled workload.
+"""The windows of a rolled workload at the packet level.
 
 A window is in the order of the whole program, so that what coincides is handled in the same order.
 """
@@ -18,60 +18,37 @@ from weft.kernels.packet.net import Net
 from weft.kernels.program.events import END
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
-from weft.sim.common.programs import host_times, lay_ranks, queues_of
+from weft.sim.common.programs import lay_ranks
 from weft.sim.common.rolled_result import DroppedOperations
-from weft.sim.common.times import PS_PER_NS, picoseconds
+from weft.sim.common.times import PS_PER_NS
 from weft.sim.common.windows import Windows, carry_events
 from weft.sim.packet.connections import Connections
-from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import aligned
 from weft.sim.packet.partition import Partition, split_programs
-from weft.workload import Kind, Workload
+from weft.workload import Kind
 from weft.workload.rolled import RolledWorkload, refined
 
 Ints = NDArray[np.int64]
-
-
-def programs_of(
-    workload: Workload, route: NDArray[np.int32], hardware: Hardware, options: Mapping[str, Any],
-    scheduled: bool = False,
-) -> Ranks:  # fmt: skip
-    """Return the state of programs of ranks at time 0; `route` [ops] as for `lay_ranks`."""
-    takes, latency = host_times(workload, options["overhead"])
-    return lay_ranks(
-        workload,
-        picoseconds(takes),
-        picoseconds(workload.release_ns),
-        picoseconds(latency),
-        route,
-        {
-            "eager_bytes": options["eager_bytes"],
-            "handshake": options["handshake"],
-            **queues_of(options["rendezvous"]),
-            "adapter_latency": picoseconds(hardware.adapter_latency_ns),
-            "local_latency": picoseconds(options["local_latency_ns"]),
-            "local_gbps": options["local_gbps"],
-            "local_units_per_byte": 8000.0,
-            "local_whole": True,
-            "scheduled": scheduled,
-        },
-    )
 
 
 class PacketWindows(Windows):
     """The windows of a run.
 
     `brief`: a workload with one operation of each rank for all that are alike but for their tags
-    and waits; `times`: int64 [messages], how many there are.
+    and waits; `times`: int64 [messages], how many there are. Before the run, these are to be set:
+    its `options`; `lines`, the connections of `brief`; and `alone`, float64 [ops], the zero-load
+    times of its messages.
     """
 
     per_ns = PS_PER_NS
+    options: Mapping[str, Any]
+    lines: Connections
+    alone: NDArray[np.float64]
 
     def __init__(self, work: RolledWorkload):
         ranks = np.arange(work.num_ranks)
         tally = DroppedOperations(work, ranks, np.ones_like(ranks))
         super().__init__(work, ranks, work.peers.astype(np.int64), tally)
-        self.latest_ps = 0
         table, of_row = self.table, np.repeat(np.arange(len(self.length)), self.length)
         rows, first = slice(len(of_row)), np.unique(self.program_of, return_index=True)[1]
         match = table.match[rows].astype(np.int64)
@@ -97,20 +74,9 @@ class PacketWindows(Windows):
         self.brief = self.workload(rank, row, to, np.zeros_like(rank), none, table.dep_on_start[:0])
         self.times = count[at[self.brief.messages]]
 
-    def bind(
-        self, connections: Connections, hardware: Hardware, options: Mapping[str, Any],
-        alone_ns: NDArray[np.float64],
-    ) -> None:  # fmt: skip
-        """Set the settings of the run, connections of `brief`, and zero-load times of its ops."""
-        self._settings, self._connections, self._alone_ns = (
-            (hardware, options),
-            connections,
-            alone_ns,
-        )
-
     def connections(self) -> Connections:
         """Return the connections of the operations of the window."""
-        every, ops = self._connections, self._brief_of(self.window.cell, self.window.waits)
+        every, ops = self.lines, self._brief_of(self.window.cell, self.window.waits)
         connection = every.connection[ops]
         return replace(
             every, route=np.where(self.gates, np.int32(LOCAL), every.route[ops]),
@@ -125,7 +91,7 @@ class PacketWindows(Windows):
     def alone_ns(self, ops: Ints) -> NDArray[np.float64]:
         """Return the zero-load times of messages of the window."""
         some = self.window.at(ops)
-        return self._alone_ns[self._brief_of(some.cell, some.row)]
+        return self.alone[self._brief_of(some.cell, some.row)]
 
     def go_on(
         self, nets: list[Net], programs: list[Ranks], cut: Partition
@@ -146,23 +112,17 @@ class PacketWindows(Windows):
             for packets in (used, nets[0].mail.letters):
                 done[packets["op"][packets["lane"] != DELAY_ENDS]] = False
         done &= (piece.match < 0) | done[piece.match]
-        self.latest_ps = max(
-            int(times[done].max(initial=self.latest_ps)) for times in (ranks.ended, ranks.arrived)
-        )
         asked = np.concatenate([each.asked[: each.count.asked] for each in programs])
         fresh, number, keep = self.renewed(
             ranks, done, asked,
-            lambda: programs_of(self.piece, self.connections().route, *self._settings),
+            lambda: lay_ranks(self.piece, self.connections().route, self.options),
         )  # fmt: skip
         of_ops = self.connections()
         messages = aligned(self.piece.num_ops, records.MESSAGE)
         messages[self.moved] = old.messages[keep]
-        for array, name in (
-            (messages, "next_sent"), (old.pairs, "first"), (old.pairs, "last")
-        ):  # fmt: skip
-            array[name] = number[array[name] + 1] - 1
-        letters = [nets[0].mail.letters]
-        for packets in [*letters, *(net.calendar.packets for net in nets)]:
+        for numbers in (messages["next_sent"], old.pairs["first"], old.pairs["last"]):
+            numbers[:] = number[numbers + 1] - 1
+        for packets in (nets[0].mail.letters, *(net.calendar.packets for net in nets)):
             of_message = packets["lane"] != DELAY_ENDS
             packets["op"][of_message] = number[packets["op"][of_message] + 1] - 1
         adapters = old._replace(
@@ -171,11 +131,8 @@ class PacketWindows(Windows):
         )  # fmt: skip
         laid = split_programs(fresh, cut, self.piece.rank)
         for at, (new, before) in enumerate(zip(laid, programs, strict=True)):
-            events, mine = slice(before.heap.size.events), of_early == at
-            time = np.append(before.heap.time[events], ends[mine])
-            carry_events(
-                new.heap, time, np.append(before.heap.item[events], END | early[mine]), number
-            )
+            mine = of_early == at
+            carry_events(before.heap, new.heap, number, ends[mine], END | early[mine])
             new.count.ended = before.count.ended - np.count_nonzero(mine)
             new.count.arrived = before.count.arrived
         return [net._replace(adapters=adapters) for net in nets], laid

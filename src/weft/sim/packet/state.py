@@ -18,6 +18,7 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.kernels.teams import Team
+from weft.sim.common.programs import lay_ranks
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
@@ -26,7 +27,7 @@ from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.packet.partition import Partition, mailboxes, split, split_programs
 from weft.sim.packet.policies import Policy
-from weft.sim.packet.rolled import PacketWindows, programs_of
+from weft.sim.packet.rolled import PacketWindows
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
@@ -87,7 +88,7 @@ class PacketRunState:
         links, topology = network.num_links, network.topology
         changes = keyed is not None and keyed.rules.scheduled
         reorders = policy.reorders or connections.several_paths or changes
-        ranks = programs_of(workload, connections.route, hardware, options, changes)
+        ranks = lay_ranks(workload, connections.route, options, changes)
         if windows is not None:
             ranks = windows.begun(ranks)
         if keyed is not None:
@@ -283,9 +284,11 @@ class PacketRunState:
 
     def _last(self) -> int:
         """Return the latest recorded end or arrival."""
-        before = 0 if self.windows is None else self.windows.latest_ps
-        times = self.ranks.ended, self.ranks.arrived
-        return max(int(each.max(initial=before)) for each in times)
+        latest = max(int(each.max(initial=0)) for each in (self.ranks.ended, self.ranks.arrived))
+        if self.windows is None:
+            return latest
+        before = float(self.windows.tally.until_ns.max(initial=0.0))
+        return max(latest, round(before * PS_PER_NS))
 
     def _is_over(self) -> bool:
         """Return whether everything has ended and arrived by the time limit."""
