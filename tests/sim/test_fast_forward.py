@@ -11,7 +11,10 @@ from tests.settling_workloads import settling_run
 
 import weft
 from weft import CongestionControl, Hardware, InputError, WorkloadBuilder
+from weft.kernels.packet import steady
+from weft.kernels.packet.net import Net
 from weft.sim.common.progress import Progress, StopRun
+from weft.sim.packet.fast_forward import FastForward
 from weft.sim.packet.result import PacketResult
 
 EXACT = (
@@ -112,6 +115,50 @@ def test_every_hop_of_a_traced_message_is_simulated() -> None:
     assert len(result.hop) == 2 * 300
     assert result.skipped is not None
     assert result.skipped.times == 1
+
+
+@pytest.mark.parametrize(
+    ("short", "last", "rests"), [(3000, 40_000, True), (40_000, 4_000_000, False)]
+)
+def test_watching_rests_while_it_does_not_pay(
+    short: int, last: int, rests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, stop = [], FastForward.stop
+
+    def look(self: FastForward, net: Net) -> None:
+        states.append(self.state.state.copy())
+        assert net.rules.is_watched != rests
+        stop(self, net)
+
+    monkeypatch.setattr(FastForward, "stop", look)
+    fabric, random = weft.fabric("xgft:2;4,4;1,2,rate=100"), np.random.default_rng(1)
+    builder, ranks = WorkloadBuilder(16), np.arange(16)
+    for _ in range(100):  # random pairs, whose traffic never settles
+        targets = (ranks + random.integers(1, 16, 16)) % 16
+        for source, target in enumerate(targets.tolist()):
+            builder.put(source, target, int(random.integers(1, short)))
+    for source in range(16):
+        builder.put(source, (source + 5) % 16, last)
+    full, skipped = (
+        weft.simulate(
+            fabric, weft.route(fabric, "dmodk"), builder.build(), level="packet", fast_forward=error
+        )
+        for error in (0.0, 0.01)
+    )
+    assert_same(full, skipped)
+    (state,) = states
+    assert (state["rests_until"] > 0) == rests
+    free = steady.START + steady.OF_LINK * fabric.num_links
+    assert free < state["spent"] < free + steady.OF_HOP * full.num_hops / 4
+    assert (share(skipped) > 0.4) != rests
+
+
+def test_programs_of_short_messages_are_not_watched() -> None:
+    fabric = fabric_of(HOSTS, TRUNKS)
+    size = steady.SHORTEST * PLAIN.mtu_bytes
+    for last, watched in ((size - 1, False), (size, True)):
+        result = both(fabric, puts(5, *((3, 0, 1000) for _ in range(200)), (1, 2, last)))
+        assert (share(result) > 0) == watched
 
 
 @pytest.mark.parametrize("max_time_ns", [30_000.0, 99_999.0])

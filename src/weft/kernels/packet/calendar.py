@@ -132,6 +132,18 @@ def pop(calendar):
 
 
 @part_njit()
+def put_on_cable(net, link, slot):
+    """Append a packet to the list of those on the cable of a link (with `RULES.is_watched`)."""
+    cable = net.cables[link]
+    net.calendar.packets[slot].next = -1
+    if cable.first < 0:
+        cable.first = slot
+    else:
+        net.calendar.packets[cable.last].next = slot
+    cable.last = slot
+
+
+@part_njit()
 def mark(net, link):
     """Put a link on the heap of links that may have a packet to grant, ordered by number."""
     due, count, marked = net.due, net.count, net.topology.links[link]

@@ -9,7 +9,14 @@ import numpy as np
 
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.adapter import can_send, choose_pair, deliver, foresee, inject, join
-from weft.kernels.packet.calendar import give_slot, lowest_due, mark, next_time, pop
+from weft.kernels.packet.calendar import (
+    give_slot,
+    lowest_due,
+    mark,
+    next_time,
+    pop,
+    put_on_cable,
+)
 from weft.kernels.packet.congestion_control import NOTICE, mark_packet, send_notice
 from weft.kernels.packet.congestion_control_events import happens
 from weft.kernels.packet.lanes import credits_of, duration, kind_of, lane_served, rounded, wake
@@ -122,6 +129,8 @@ def _grant(net, ranks, number, now):
     packet.lane = lane
     if rules.route_kind != CANDIDATES:
         route(net, slot, now)  # what does not depend on the state is known before it arrives
+    if rules.is_watched:
+        put_on_cable(net, number, slot)
     send_on(net, slot, now + kind.arrival_ps)
 
 
@@ -153,6 +162,8 @@ def _advance(net, ranks, most_events):
                 if packet.lane < 0:
                     happens(net, slot, now)
                     continue
+                if net.rules.is_watched:
+                    net.cables[packet.link].first = packet.next
                 if net.rules.route_kind == CANDIDATES:
                     route(net, slot, now)
                 if packet.out_link < 0:

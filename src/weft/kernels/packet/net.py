@@ -153,6 +153,8 @@ class Net(NamedTuple):
     port_free: Any
     #: int64: heap of the numbers of the links that may have a packet to grant.
     due: Any
+    #: `CABLE` of each link: packets on its cable, with `RULES.is_watched`.
+    cables: Any
     #: Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
     best: Any
     loads: Any

@@ -126,6 +126,9 @@ QUEUE = record_type(
     last="i4",
 )
 
+#: Packets on the cable of a link, in the order of their arrival.
+CABLE = record_type(first="i4", last="i4")
+
 #: Memory of the adapters at a link's ends, where that is slower than the link.
 MEMORY = record_type(
     free_at_ps="i8",  # end of the last write to memory by the adapter at the link's head
@@ -243,7 +246,7 @@ RULES = record_type(
     parts="i8",  # number of parts of the fabric, each simulated by a thread
     lookahead_ps="i8",  # shortest time in which a part can change what happens in another
     box_size="i8",  # letters that fit into a part's box, 1 if there is one part
-    is_watched="i8",  # 1: the loop returns before messages join
+    is_watched="i8",  # 1: the loop returns before messages join, and lists packets on cables
 )
 
 #: State and counters of a part.

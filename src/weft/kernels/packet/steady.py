@@ -26,10 +26,11 @@ from weft.kernels.packet.calendar import (
     next_time,
     pop,
     push,
+    put_on_cable,
     take_slot,
 )
-from weft.kernels.packet.engine import DONE, JOINS, MORE, NO_ROOM, PAUSED, ROOM, TIME_OUT
-from weft.kernels.packet.lanes import credits_now
+from weft.kernels.packet.engine import DONE, JOINS, MORE, NO_PATH, NO_ROOM, PAUSED, ROOM, TIME_OUT
+from weft.kernels.packet.lanes import credits_now, wake
 from weft.kernels.packet.records import NEVER
 from weft.kernels.packet.route import route
 from weft.kernels.parts import call_for_int
@@ -42,25 +43,34 @@ EVERY = 2
 #: Longest period that is found, in such comparisons.
 RECENT = 32
 
+#: Packets of the shortest message for which it pays.
+SHORTEST = 16
+#: The cost of watching is counted in records that are read: so many take as long as a packet-hop.
+OF_HOP = 4
+#: It may cost so many, and so many for each link, and one in `SHARE` of the time of the run.
+START, OF_LINK, SHARE = 16384, 32, 32
+#: Paths that are kept, and length of each of these entries: message, number of links, and links.
+KNOWN, LONGEST = 4096, 16
+#: Cost of the path of a message.
+OF_PATH = 12
+#: Instants of a rest after which its end is looked for.
+AT_REST = 4096
+
 #: Part of the traffic: messages whose paths are connected by common links.
 PART = record_type(
     next_ps="i8",  # time of the next check, or of the end of the freeze; NEVER for none
     since_ps="i8",  # time of the state that is kept, -1 for none; of a frozen part, of the freeze
     period_ps="i8",  # period of a frozen part
     periods="i8",  # whole periods for which it is frozen at most
-    present="u8",  # digests of the present state and of the present events
-    events="u8",
-    kept="u8",  # the same of the state kept
+    hops="i8",  # packet-hops of a period
+    kept="u8",  # digests of the state and of the events that are kept
     kept_events="u8",
     first_op="i4",  # first of the list of messages
     first_link="i4",  # first of the list of links
-    first_event="i4",  # first of the list of events that are out of the calendar
-    next_read="i4",  # next part whose events are read
     paced_by="i4",  # message after whose packets the part is checked
     checks="i4",  # checks since a message joined or ended
     kept_at="i4",  # number of the check at which the state was kept
     is_frozen="u1",
-    is_read="u1",  # 1 while its events are read
 )
 
 #: State and counters.
@@ -71,6 +81,11 @@ STATE = record_type(
     skipped_hops="i8",  # packet-hops skipped
     frozen="i8",  # parts that are frozen
     freezes="i8",  # times that a part was frozen
+    room="i8",  # free slots that the ends of freezes take
+    is_full="i8",  # 1 if there were too few slots to freeze a part
+    spent="i8",  # cost of watching
+    saved="i8",  # packet-hops skipped, with those that freezes of the present will skip
+    rests_until="i8",  # packet-hops simulated when messages are watched again; 0 while they are
 )
 
 
@@ -91,9 +106,13 @@ class Steady(NamedTuple):
     tallies: Any
     #: uint64 [links * RECENT]: digests of the last states of parts.
     recent: Any
-    #: int32 [links]: scratch array for the links of a path, and links set aside.
+    #: int32 [links]: scratch array for the links of a path, links set aside, and the requests of
+    #: links of frozen parts.
     path: Any
     due: Any
+    asking: Any
+    #: int32 [KNOWN * LONGEST]: paths of messages, at the lowest bits of their numbers.
+    known: Any
     #: Heap of the next times of parts; an entry whose part has another time is void.
     actions: Heap
 
@@ -110,7 +129,14 @@ def _mix(one, two, three):
 @part_njit()
 def _follow(net, steady, op, now):
     """Write the links of a message's path to `Steady.path`, and return their number."""
-    path, links = steady.path, net.topology.links
+    path, links, known = steady.path, net.topology.links, steady.known
+    base = (op & (KNOWN - 1)) * LONGEST
+    if known[base] == op:
+        count = np.int64(known[base + 1])
+        for hop in range(count):
+            path[hop] = known[base + 2 + hop]
+        return count
+    steady.state.spent += OF_PATH
     way = net.adapters.routes[net.adapters.route[op]]
     slot = take_slot(net.calendar)
     packet = net.calendar.packets[slot]
@@ -129,6 +155,10 @@ def _follow(net, steady, op, now):
             break  # it ends the run when it gets there
         link, lane = np.int64(packet.out_link), np.int64(packet.out_lane)
     give_slot(net.calendar, slot)
+    if count + 2 <= LONGEST:
+        known[base], known[base + 1] = op, count
+        for hop in range(count):
+            known[base + 2 + hop] = path[hop]
     return count
 
 
@@ -183,6 +213,7 @@ def _unite(net, steady, op, now):
     """Add a message to the part of its links, and unite the parts that it connects."""
     parts, owner = steady.parts, steady.owner
     next_link, next_op = steady.next_link, steady.next_op
+    steady.state.spent += 1
     hops = _follow(net, steady, op, now)
     part = np.int64(-1)
     for hop in range(hops):
@@ -266,6 +297,7 @@ def _visit(net, steady, part, now, times, weight):
     total = np.uint64(0)
     link = np.int64(steady.parts[part].first_link)
     while link >= 0:
+        steady.state.spent += 1
         here, memory = links[link], adapters.memories[link]
         total += _mix(link, max(here.free_at_ps - now, 0), max(memory.free_at_ps - now, 0))
         # Waits that have begun count, too: they will be added to counters.
@@ -276,8 +308,6 @@ def _visit(net, steady, part, now, times, weight):
         here.free_at_ps += shift
         memory.free_at_ps += shift
         memory.cable_free_ps += shift
-        if here.wake_at_ps < NEVER:
-            here.wake_at_ps += shift
         if rules.lanes > 1:
             arbiter = net.arbitration.arbiters[link]
             high = np.int64(arbiter.high_entry) << 32 | np.int64(arbiter.high_left)
@@ -340,41 +370,68 @@ def _visit(net, steady, part, now, times, weight):
 
 
 @part_njit()
-def _read_events(net, steady, now):
-    """Take the events of the parts that are read out of the calendar, and make digests of them."""
-    state, events, parts = net.calendar.state, net.calendar.events, steady.parts
-    bucket = state.bucket
-    first = np.int64(-1)
-    while state.waiting:
-        next_time(net.calendar)
-        slot = pop(net.calendar)
-        events[slot].next = first
-        first = slot
-    state.bucket = bucket
-    while first >= 0:
-        slot, event = first, events[first]
-        first, link = np.int64(event.next), np.int64(event.link)
-        part = np.int64(steady.owner[max(link, ~link)])
-        if part < 0 or not parts[part].is_read:
-            push(net.calendar, slot, link, event.time_ps)
-            continue
-        event.next = parts[part].first_event
-        parts[part].first_event = slot
-        if link >= 0:  # wake-ups follow from the rest of the state
+def _digest_of_events(net, steady, part, now):
+    """Return a digest of the packets on the cables of a part, relative to `now`.
+
+    Wake-ups follow from the rest of the state.
+    """
+    total = np.uint64(0)
+    link = np.int64(steady.parts[part].first_link)
+    while link >= 0:
+        slot = np.int64(net.cables[link].first)
+        while slot >= 0:
             packet = net.calendar.packets[slot]
             what = np.int64(packet.op) << 32 | np.int64(packet.wire_bytes)
-            parts[part].events += _mix(link << 8 | packet.lane, what, event.time_ps - now)
+            time = net.calendar.events[slot].time_ps
+            total += _mix(link << 8 | packet.lane, what, time - now)
+            steady.state.spent += 1
+            slot = np.int64(packet.next)
+        link = np.int64(steady.next_link[link])
+    return total
 
 
 @part_njit()
-def _return_events(net, steady, part, shift):
-    """Put the events of a part back into the calendar, `shift` later."""
-    events = net.calendar.events
-    slot = np.int64(steady.parts[part].first_event)
-    while slot >= 0:
-        after = np.int64(events[slot].next)
-        push(net.calendar, slot, np.int64(events[slot].link), events[slot].time_ps + shift)
-        slot = after
+def _take_events(net, steady, part):
+    """Take the events of a part out of the calendar: only wake-ups without effect stay in it."""
+    calendar, packets = net.calendar, net.calendar.packets
+    taken = steady.parts[part]
+    link, taken.hops = np.int64(taken.first_link), 0
+    while link >= 0:
+        here = net.topology.links[link]
+        for index in range(link * net.rules.lanes, (link + 1) * net.rules.lanes):
+            taken.hops += steady.tallies[4 * index]
+        steady.asking[link] = here.asking
+        here.asking, here.wake_at_ps = 0, NEVER
+        steady.state.room += 1
+        slot = np.int64(net.cables[link].first)
+        net.cables[link].first = -1
+        while slot >= 0:
+            after = np.int64(packets[slot].next)
+            copy, event = take_slot(calendar), calendar.events[slot]
+            packets[copy] = packets[slot]
+            calendar.events[copy].time_ps = event.time_ps
+            event.link = ~link
+            put_on_cable(net, link, copy)
+            slot = after
+        link = np.int64(steady.next_link[link])
+
+
+@part_njit()
+def _return_events(net, steady, part, until, shift):
+    """Put the events of a part back, `shift` later; its links grant from `until` on."""
+    packets, events = net.calendar.packets, net.calendar.events
+    link = np.int64(steady.parts[part].first_link)
+    while link >= 0:
+        here = net.topology.links[link]
+        here.asking = steady.asking[link]
+        steady.state.room -= 1
+        if here.asking:
+            wake(net, link, max(here.free_at_ps, until))
+        slot = np.int64(net.cables[link].first)
+        while slot >= 0:
+            push(net.calendar, slot, link, events[slot].time_ps + shift)
+            slot = np.int64(packets[slot].next)
+        link = np.int64(steady.next_link[link])
 
 
 # -- freezing --------------------------------------------------------------------------------------
@@ -406,18 +463,48 @@ def _thaw(net, steady, part, now):
     times = min((now - frozen.since_ps) // frozen.period_ps, frozen.periods)
     until = frozen.since_ps + times * frozen.period_ps
     _visit(net, steady, part, frozen.since_ps, times, 1)
-    _return_events(net, steady, part, until - frozen.since_ps)
+    _return_events(net, steady, part, until, until - frozen.since_ps)
     frozen.is_frozen = 0
     steady.state.frozen -= 1
-    _watch(net, steady, part, now + 1)
+    steady.state.saved -= (frozen.periods - times) * frozen.hops
+    if steady.state.rests_until == 0:
+        _watch(net, steady, part, now + 1)
+    elif steady.state.frozen == 0:
+        net.rules.is_watched = 0
     return until
 
 
 @part_njit()
-def _check(net, steady, part, now):
-    """Compare the present state of a part with the last ones; if it is one of these, mark it.
+def _freeze(net, steady, part, now):
+    """Freeze a part whose state is the one that is kept; return False if that is of no use."""
+    frozen, state = steady.parts[part], steady.state
+    before = state.spent
+    if _digest_of_events(net, steady, part, now) != frozen.kept_events:
+        return False
+    _visit(net, steady, part, now, 0, -1)
+    periods = _periods(net, steady, part, now)
+    if periods <= 0:
+        return False
+    if net.calendar.state.free < ROOM + state.room + state.spent - before:
+        state.is_full = 1
+        return False
+    _take_events(net, steady, part)
+    frozen.period_ps = now - frozen.since_ps
+    frozen.periods = periods
+    frozen.since_ps = now
+    frozen.is_frozen = 1
+    state.frozen += 1
+    state.freezes += 1
+    state.saved += periods * frozen.hops
+    _schedule(steady, part, now + periods * frozen.period_ps)
+    return True
 
-    Once a state has come again, it is kept with its events until it comes again with these.
+
+@part_njit()
+def _check(net, steady, part, now):
+    """Compare the present state of a part with the last ones.
+
+    Once a state has come again, counters are noted until it comes again, and the part is frozen.
     """
     checked, messages, traced = steady.parts[part], net.adapters.messages, net.trace.traced
     pace, least = messages[checked.paced_by], 2 * net.rules.mtu_bytes
@@ -427,6 +514,7 @@ def _check(net, steady, part, now):
         flows, paced_by = True, np.int64(-1)
         op = np.int64(checked.first_op)
         while op >= 0:
+            steady.state.spent += 1
             message = messages[op]
             if message.missing_packets == 0:
                 _divide(net, steady, part, now)
@@ -448,61 +536,90 @@ def _check(net, steady, part, now):
     _schedule(steady, part, pace.ready_ps - 1 if pace.ready_ps > now + 1 else later)
     if not is_end:
         return
-    checked.present = _visit(net, steady, part, now, 0, 1)
+    present = _visit(net, steady, part, now, 0, 1)
     if checked.checks > checked.kept_at + RECENT:
         checked.since_ps = -1
-    comes_again = checked.since_ps >= 0 and checked.present == checked.kept
+    comes_again = checked.since_ps >= 0 and present == checked.kept
+    if comes_again and _freeze(net, steady, part, now):
+        return
     if checked.since_ps < 0:
         for index in range(min(np.int64(checked.checks), RECENT)):
-            comes_again |= steady.recent[part * RECENT + index] == checked.present
-    steady.recent[part * RECENT + (checked.checks & (RECENT - 1))] = checked.present
+            comes_again |= steady.recent[part * RECENT + index] == present
+    steady.recent[part * RECENT + (checked.checks & (RECENT - 1))] = present
     checked.checks += 1
     if comes_again:
-        checked.is_read, checked.events, checked.first_event = 1, 0, -1
-
-
-@part_njit()
-def _settle(net, steady, part, now):
-    """Freeze a part whose state and events agree with those kept; else keep the present ones."""
-    settled = steady.parts[part]
-    if settled.since_ps >= 0 and settled.events == settled.kept_events:
-        _visit(net, steady, part, now, 0, -1)
-        periods = _periods(net, steady, part, now)
-        if periods > 0:
-            settled.period_ps = now - settled.since_ps
-            settled.periods = periods
-            settled.since_ps = now
-            settled.is_frozen, settled.is_read = 1, 0
-            steady.state.frozen += 1
-            steady.state.freezes += 1
-            _schedule(steady, part, now + periods * settled.period_ps)
-            return
-    _return_events(net, steady, part, 0)
-    _visit(net, steady, part, now, 0, 0)
-    settled.kept, settled.kept_events = settled.present, settled.events
-    settled.since_ps, settled.kept_at, settled.is_read = now, settled.checks, 0
+        _visit(net, steady, part, now, 0, 0)
+        checked.kept, checked.kept_at, checked.since_ps = present, checked.checks, now
+        checked.kept_events = _digest_of_events(net, steady, part, now)
 
 
 @part_njit()
 def _act(net, steady, now):
     """Check the parts whose time has come, and end the freezes that are over."""
     heap, parts = steady.actions, steady.parts
-    first = np.int64(-1)
     while _next_action(steady) == now:
         part = pop_event(heap)
         parts[part].next_ps = NEVER
         if parts[part].is_frozen:
             _thaw(net, steady, part, now)
-            continue
-        _check(net, steady, part, now)
-        if parts[part].is_read:
-            parts[part].next_read = first
-            first = part
-    if first >= 0:
-        _read_events(net, steady, now)
-    while first >= 0:
-        _settle(net, steady, first, now)
-        first = np.int64(parts[first].next_read)
+        else:
+            _check(net, steady, part, now)
+    _rest(net, steady)
+
+
+# -- rests -----------------------------------------------------------------------------------------
+
+
+@part_njit()
+def _rest(net, steady):
+    """Stop watching if this has cost more than it has saved; the next time costs twice as much."""
+    state, heap = steady.state, steady.actions
+    excess = (state.spent - START - OF_LINK * len(steady.parts)) // OF_HOP - state.saved
+    if state.rests_until or SHARE * excess <= net.count.hops - state.skipped_hops:
+        return
+    state.rests_until = 2 * SHARE * excess
+    for index in range(heap.size.events):
+        if not steady.parts[heap.item[index]].is_frozen:
+            steady.parts[heap.item[index]].next_ps = NEVER
+    if state.frozen == 0:
+        net.rules.is_watched = 0
+
+
+@part_njit()
+def _watch_again(net, steady):
+    """End a rest: find the packets on cables, and the parts of the messages under way."""
+    state, calendar, owner, parts = steady.state, net.calendar, steady.owner, steady.parts
+    messages, routes = net.adapters.messages, net.adapters.routes
+    state.rests_until = 0
+    state.spent += len(messages) // 16
+    for link in range(len(owner)):
+        if owner[link] >= 0 and not parts[owner[link]].is_frozen:
+            owner[link] = -1
+        if not net.rules.is_watched:
+            net.cables[link].first = -1
+    if not net.rules.is_watched:
+        net.rules.is_watched = 1
+        bucket, latest, events = calendar.state.bucket, np.int64(-1), calendar.events
+        while calendar.state.waiting:
+            next_time(calendar)
+            slot = pop(calendar)
+            events[slot].next = latest
+            latest = slot
+            if events[slot].link >= 0:
+                put_on_cable(net, np.int64(events[slot].link), slot)
+        calendar.state.bucket = bucket
+        while latest >= 0:
+            slot = latest
+            latest = np.int64(events[slot].next)
+            push(calendar, slot, np.int64(events[slot].link), events[slot].time_ps)
+    for op in range(len(messages)):
+        part = np.int64(-1)
+        if messages[op].missing_packets:
+            part = np.int64(owner[routes[messages[op].route].link])
+        if part < 0 or not parts[part].is_frozen:
+            steady.is_active[op] = 0
+            if messages[op].missing_packets:
+                _unite(net, steady, op, net.count.now_ps)
 
 
 # -- joining ---------------------------------------------------------------------------------------
@@ -530,7 +647,9 @@ def _joins(net, ranks, steady, now):
     for index in range(joining):
         op = np.int64(ranks.joining[index])
         join(net, ranks, op, now)
-        _unite(net, steady, op, now)
+        if state.rests_until == 0:
+            _unite(net, steady, op, now)
+            _rest(net, steady)
     ranks.count.joining = 0
 
 
@@ -552,13 +671,25 @@ def advance(net, ranks, steady, loop, until, most_events):
     `loop`: address of `run`; `until`, `most_events`: see there. Returns the value of `run`.
     """
     state = steady.state
-    for _ in range(most_events):
-        if net.calendar.state.free < ROOM or net.credits.state.free < ROOM:
+    left = most_events
+    while left > 0:
+        if state.is_full or net.calendar.state.free < ROOM + state.room:
+            state.is_full = 0
             return np.int64(NO_ROOM)
+        rests = state.rests_until > 0
+        simulated = net.count.hops - state.skipped_hops
+        if rests and simulated >= state.rests_until and state.resume_ps == NEVER:
+            _watch_again(net, steady)
         due = _next_action(steady)
         pause = min(until, due, state.resume_ps - 1)
-        why = call_for_int(loop, (net, ranks, pause, most_events))
+        most = min(left, AT_REST) if rests else left
+        why = call_for_int(loop, (net, ranks, pause, most))
+        left -= max(net.count.instants, 1)
+        if why != NO_PATH and net.calendar.state.free < ROOM + state.room:
+            continue
         waits = state.frozen > 0 or state.resume_ps < NEVER
+        if why == MORE and rests:
+            continue
         if why == JOINS:
             _joins(net, ranks, steady, net.count.now_ps)
         elif why != PAUSED and not (waits and why in (DONE, TIME_OUT)):

@@ -34,7 +34,6 @@ def check_fast_forward(
     options: Mapping[str, Any],
 ) -> None:
     """Refuse runs whose traffic does not settle, whose packets take several paths, or snapshots."""
-    sends = np.isin(workload.kind, (SEND, PUT))
     facts = policy.entry.facts if policy.entry else {}
     if options["hardware"].congestion_control is not None:
         why, change = "congestion control changes rates all the time", "switch it off"
@@ -48,7 +47,10 @@ def check_fast_forward(
         why, change = "messages are sent to several LIDs in turn", "use lids first or hash"
     elif options["snapshot_ns"] is not None:
         why, change = "snapshots show all packets under way", "take no snapshots"
-    elif len(workload.release_ns) and (workload.release_ns[sends] > 0).any():
+    elif (
+        len(release := workload.release_ns)
+        and (release[np.isin(workload.kind, (SEND, PUT))] > 0).any()
+    ):
         why, change = "messages of open-loop traffic begin at any time", "use closed-loop traffic"
     else:
         return
@@ -78,10 +80,12 @@ class FastForward:
 
     def __init__(self, net: Net, ranks: Ranks):
         links, ops = len(net.topology.links), len(ranks.program.kind)
-        net.rules["is_watched"] = 1
+        longest = int(ranks.program.size_bytes.max(initial=0))
+        is_watched = longest >= steady.SHORTEST * net.rules.mtu_bytes
+        net.rules["is_watched"] = is_watched
         times = np.zeros(2 * links + 1024, dtype=np.int64)
         self.state = Steady(
-            state=record(steady.STATE, resume_ps=NEVER),
+            state=record(steady.STATE, resume_ps=NEVER, rests_until=0 if is_watched else NEVER),
             parts=aligned(links, steady.PART, {"next_ps": NEVER}),
             owner=np.full(links, -1, dtype=np.int32),
             next_link=np.zeros(links, dtype=np.int32),
@@ -91,6 +95,8 @@ class FastForward:
             recent=np.zeros(links * steady.RECENT, dtype=np.uint64),
             path=np.zeros(links, dtype=np.int32),
             due=np.zeros(links, dtype=np.int32),
+            asking=np.zeros(links, dtype=np.int32),
+            known=np.full(steady.KNOWN * steady.LONGEST, -1, dtype=np.int32),
             actions=Heap(times, np.zeros_like(times), record(HEAP_SIZE)),
         )
         self.parts = StateParts(self.state)

@@ -126,6 +126,7 @@ class PacketRunState:
             asked=np.zeros(links * lanes * network.words, dtype=np.uint64),
             port_free=np.zeros(links * hardware.speedup, dtype=np.int64),
             due=np.zeros(links, dtype=np.int64),
+            cables=aligned(links, records.CABLE, {"first": -1}),
             best=np.zeros(lanes, dtype=records.BEST),
             loads=np.zeros(64 * network.words, dtype=np.int64),
             control=control_state(
