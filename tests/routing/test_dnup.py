@@ -131,7 +131,7 @@ def test_paths_longer_than_the_limit_of_opensm_are_lost(name: str) -> None:
 @pytest.mark.parametrize("name", ["dnup", "updn", "minhop"])
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
 def test_passes_must_be_at_least_one_with_any_balance(name: str, balance: str) -> None:
-    with pytest.raises(InputError, match="passes must be at least 1"):
+    with pytest.raises(InputError, match="passes: 0 does not fit: expected 1 or more"):
         route(load("xgft:2;4,4;1,4"), name, balance=balance, passes=0)
 
 

@@ -168,7 +168,7 @@ def test_lines_that_do_not_form_a_grid_are_refused() -> None:
 
 def test_bad_options_are_refused() -> None:
     fabric = build("kns:k=4,n=2")
-    with pytest.raises(InputError, match="max_vls must be 1 to 15"):
+    with pytest.raises(InputError, match="max_vls: 16 does not fit: expected 15 or less"):
         route(fabric, "hdor", max_vls=16)
     with pytest.raises(InputError, match="lanes must be 1 to max_vls=2, not 3"):
         route(fabric, "hdor", max_vls=2, lanes=3)

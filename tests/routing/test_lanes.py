@@ -86,7 +86,7 @@ def test_engines_refuse_too_few_lanes_and_name_the_number_needed(engine: str) ->
     with pytest.raises(NotApplicable, match="2 virtual lanes are needed; max_vls is 1"):
         weft.route(fabric, engine, max_vls=1)
     for max_vls in (0, 16):
-        with pytest.raises(InputError, match="max_vls must be 1 to 15"):
+        with pytest.raises(InputError, match=f"max_vls: {max_vls} does not fit: expected 1"):
             weft.route(fabric, engine, max_vls=max_vls)
 
 
@@ -142,7 +142,7 @@ def test_lash_without_passes_uses_one_path_for_all_hosts_of_a_switch() -> None:
         lines[np.arange(fabric.num_hosts), goals] = 0
         alike = {row: len(np.unique(lines[goals == row], axis=0)) for row in np.unique(goals)}
         assert all(count == 1 for count in alike.values()) == together
-    with pytest.raises(InputError, match="passes must be at least 0"):
+    with pytest.raises(InputError, match="passes: -1 does not fit: expected 0 or more"):
         weft.route(fabric, "lash", passes=-1)
 
 

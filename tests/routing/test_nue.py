@@ -159,10 +159,10 @@ def test_a_large_fat_tree_needs_one_attempt(lmc: int, monkeypatch: pytest.Monkey
 def test_bad_options_are_refused() -> None:
     fabric = ring(3)
     for options, message in (
-        ({"max_vls": 0}, "max_vls must be 1 to 15, not 0"),
-        ({"max_vls": 16}, "max_vls must be 1 to 15, not 16"),
-        ({"passes": 0}, "passes must be at least 1, not 0"),
+        ({"max_vls": 0}, "max_vls: 0 does not fit: expected 1 or more"),
+        ({"max_vls": 16}, "max_vls: 16 does not fit: expected 15 or less"),
+        ({"passes": 0}, "passes: 0 does not fit: expected 1 or more"),
         ({"lmc": 8}, "lmc must be 0 to 7, not 8"),
     ):
         with pytest.raises(InputError, match=message):
-            nue(fabric, **options)
+            route(fabric, "nue", **options)

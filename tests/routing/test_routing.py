@@ -287,7 +287,7 @@ def test_the_first_engine_that_fits_is_used_and_refusals_are_kept() -> None:
         route(ring(5), "minhop", depth=3)
     with pytest.raises(InputError, match="lmc must be 0 to 7"):
         route(ring(5), "minhop", lmc=8)
-    with pytest.raises(InputError, match="passes must be at least 1"):
+    with pytest.raises(InputError, match="passes: 0 does not fit: expected 1 or more"):
         route(ring(5), "minhop", passes=0)
 
 

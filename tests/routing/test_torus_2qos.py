@@ -282,7 +282,7 @@ def test_too_few_lanes_or_levels_are_refused(spec: str, options: str, reason: st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("max_vls=0", "max_vls must be 1 to 15, not 0"),
+        ("max_vls=0", "max_vls: '0' does not fit: expected 1 or more"),
         ("qos_level=2", "qos_level must be 0 or 1, not 2"),
         ("conf=/no/such.conf", "cannot be read"),
     ],

@@ -47,7 +47,7 @@ Balance = Literal["flows", "opensm"]
 #: D-mod-K reaches on complete ones; with one pass 10 % is lost, and more than three gain little.
 PASSES = 3
 #: Type of the option: a signal cannot end the kernel that does all passes.
-Passes = Annotated[int, Field(le=100)]
+Passes = Annotated[int, Field(ge=1, le=100)]
 
 #: Maximum number of rounds that lower the largest load after the passes; most fabrics need fewer.
 PEAK_ROUNDS = 64
@@ -365,8 +365,6 @@ def fill(
     passes: int = PASSES,
 ) -> None:
     """Fill tables, balanced by flows or as by OpenSM; `edge_up` only applies to ``flows``."""
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "flows":
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
     else:

@@ -7,10 +7,11 @@ lanes path by path; Culberson 1992 (iterated greedy) for repeated filling with f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
@@ -26,6 +27,8 @@ from weft.routing.routes import TableRoutes, VirtualLanes
 
 #: InfiniBand's limit: VL 15 is for management.
 MOST_VLS = 15
+#: Type of the option of engines: a number of virtual lanes of a fabric.
+MaxVls = Annotated[int, Field(ge=1, le=MOST_VLS)]
 
 #: Maximum number of lanes in the search. More lanes are searched than exist, so that an error can
 #: say how many are needed.

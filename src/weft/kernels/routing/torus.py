@@ -233,7 +233,7 @@ def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
 
 @njit(cache=True)
 def _repair_steps(target, step, last_first, chosen, state, trail):
-    """Let rows without a path send to a neighbour that has one; return the number of these rows.
+    """Let rows without a path send to a neighbour that has one.
 
     Rows next to rows with a path come first. The neighbours are tried from the first dimension to
     the last or, if `last_first`, in reverse.
@@ -254,7 +254,6 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
         fate = 2 if state[row] == 2 else 3
         for i in range(length):
             state[trail[i]] = fate
-    repaired = 0
     changed = True
     while changed:
         changed = False
@@ -266,15 +265,12 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
                 near = step[row, group]
                 if near >= 0 and state[near] == 2:
                     chosen[row] = group
-                    trail[repaired] = row
-                    repaired += 1
                     state[row] = 4
                     changed = True
                     break
         for row in range(rows):
             if state[row] == 4:
                 state[row] = 2
-    return repaired
 
 
 @njit(cache=True)
@@ -342,8 +338,6 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     - `targets`: parts of `weft.kernels.routing.tables.TableTargets`, with the rows of the torus.
     - `table`, `sl`: uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows,
       destinations]: changed in place.
-
-    Returns the number of pairs (row, target row) whose step was repaired.
     """
     radix, ring, step, rows = torus.radix, torus.ring, torus.step, torus.rows
     group_offset, group_port, group_cost = torus.group_offset, torus.group_port, torus.group_cost
@@ -368,7 +362,6 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     trail = np.empty(count, dtype=np.int32)
     load = np.zeros(len(group_port), dtype=np.float64)
     next_cable = np.zeros((2, len(group_offset)), dtype=np.int64)
-    repaired = 0
     for o in range(count):
         target = order[o]
         known[:] = 0
@@ -387,7 +380,7 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                 known[side] = 1
                 _choose_steps(target, torus, ties, side == 0, whole, up, line)
                 if not complete:
-                    repaired += _repair_steps(target, step, last_first, line, state, trail)
+                    _repair_steps(target, step, last_first, line, state, trail)
                 if parallel and balanced:
                     _count_flows(target, torus, line, flows[side])
             for row in range(count):
@@ -406,4 +399,3 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                 ports[rows[row]] = group_port[pick]
             ports[rows[target]] = targets.port[destination]
     _fill_sls(torus, ties, sides, targets, up, state, sl)
-    return repaired

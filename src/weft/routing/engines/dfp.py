@@ -7,7 +7,7 @@ from dataclasses import replace
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import empty_table, engine, fill_balanced
 from weft.routing.engines.valiant import around, megafly_plan
-from weft.routing.lane_assignment import assign_lanes, in_lanes
+from weft.routing.lane_assignment import MaxVls, assign_lanes, in_lanes
 from weft.routing.routes import Routes
 
 
@@ -15,7 +15,7 @@ from weft.routing.routes import Routes
     "dfp", deadlock_free=True, lmc=False, candidates=True, policy="ugal",
     nvidia="dfp",
 )  # fmt: skip
-def dfp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
+def dfp(fabric: Fabric, *, max_vls: MaxVls = 8) -> Routes:
     """Route a megafly (Dragonfly+) adaptively: minimally, or via one intermediate group.
 
     A minimal path goes up to a spine, over one global cable and down. Other paths go down to a leaf

@@ -14,7 +14,7 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import PASSES, Balance, Passes, engine, row_adapters
 from weft.routing.engines.as_opensm import fall_back
 from weft.routing.engines.sssp import opensm_order, sssp_table, too_far
-from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
+from weft.routing.lane_assignment import MaxVls, assign_lanes, in_lanes
 from weft.routing.opensm.lids import predict_lids
 from weft.routing.routes import TableRoutes
 
@@ -32,7 +32,7 @@ def dfsssp(
     balance: Balance = "flows",
     lmc: int = 0,
     passes: Passes = PASSES,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> TableRoutes:
     """Route on minimal paths balanced by weights, in few virtual lanes that prevent deadlock.
@@ -63,7 +63,6 @@ def dfsssp(
     is mapped to VL i. OpenSM spreads the paths of a lane over lanes that are left, at random for
     each query of a path, which ``opensm`` does not. Source: Domke, Hoefler and Nagel 2011.
     """
-    check_vls(max_vls)
     if balance == "opensm" and management:
         raise InputError(
             "management requires balance=flows: OpenSM gives paths from switches no lanes"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routing.engine_registry import (
@@ -68,8 +68,6 @@ def dnup(
     table = empty_table(fabric, lmc)
     graph = fabric.graph
     rank = leaf_ranks(fabric)
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
         return dnup_as_opensm(fabric, table, lmc)
     order = np.empty(graph.num_rows, dtype=np.int64)

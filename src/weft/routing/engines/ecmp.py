@@ -9,7 +9,7 @@ import numpy as np
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import engine, path_sets, sending_rows
-from weft.routing.lane_assignment import check_vls
+from weft.routing.lane_assignment import MaxVls
 from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.routes.candidate_sets import SetCollector
 from weft.routing.validation.deadlock import credit_loops
@@ -20,7 +20,7 @@ HOW_TAKEN = (
 
 
 @engine("ecmp", deadlock_free=False, lmc=False, candidates=True)
-def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
+def ecmp(fabric: Fabric, *, max_vls: MaxVls = 8) -> Routes:
     """Route by equal-cost multipath: every output link on a minimal path is a candidate.
 
     If minimal paths close a cycle in one lane, as on a Slim Fly, the lane increases with each hop
@@ -44,7 +44,6 @@ def ecmp(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     A policy chooses among the candidates, for example by a hash (RFC 2992) or an equal split.
     Source of the lanes: Gopal 1985.
     """
-    check_vls(max_vls)
     set_id, offset, edges = path_sets(fabric)
     routes = CandidateRoutes(
         "ecmp", fabric.digest, notes=(HOW_TAKEN,), set_id=set_id, set_offset=offset, set_edge=edges

@@ -21,7 +21,7 @@ from weft.routing.engine_registry import (
     row_sources,
     targets_of,
 )
-from weft.routing.lane_assignment import TablePaths, check_vls, in_lanes, refuse_lanes
+from weft.routing.lane_assignment import MaxVls, TablePaths, in_lanes, refuse_lanes
 from weft.routing.routes import Routes
 from weft.routing.structure.kns import Kns, find_kns
 
@@ -35,7 +35,7 @@ def hdor(
     *,
     order: Order = "ascending",
     lanes: int = 1,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> Routes:
     """Route a KNS by Hybrid-DOR: routers correct one coordinate after the other, line by line.
@@ -81,7 +81,6 @@ def hdor(
     later dimensions, and inside a line paths go up first and then down. Source: KNS on InfiniBand,
     sections 2.2 and 3.2.2 to 3.2.4 (algorithms 1 and 2); Peñaranda et al. 2016.
     """
-    check_vls(max_vls)
     if not 1 <= lanes <= max_vls:
         raise InputError(f"lanes must be 1 to max_vls={max_vls}, not {lanes}")
     table = empty_table(fabric)

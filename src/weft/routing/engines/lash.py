@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import search_space
 from weft.kernels.routing.lane_assignment import no_dependencies
 from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routing.engine_registry import (
     PASSES,
-    Passes,
     destination_ports,
     empty_table,
     engine,
@@ -25,7 +24,7 @@ from weft.routing.engine_registry import (
     sending_rows,
     worst_load,
 )
-from weft.routing.lane_assignment import MOST_LANES, TablePaths, check_vls, in_lanes, refuse_lanes
+from weft.routing.lane_assignment import MOST_LANES, MaxVls, TablePaths, in_lanes, refuse_lanes
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import TableRoutes
 
@@ -39,8 +38,8 @@ def lash(
     fabric: Fabric,
     *,
     lmc: int = 0,
-    passes: Passes = PASSES,
-    max_vls: int = 8,
+    passes: Annotated[int, Field(ge=0, le=100)] = PASSES,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> TableRoutes:
     """Route on minimal paths in few virtual lanes; the balance of links breaks ties.
@@ -77,9 +76,6 @@ def lash(
     and Duato for choosing paths by the dependencies in use.
     """
     check_lmc(lmc)
-    check_vls(max_vls)
-    if passes < 0:
-        raise InputError(f"passes must be at least 0, not {passes}")
     attempts = list(_attempts(fabric, lmc, passes, max_vls, management))
     fewest = min(layers.used for layers in attempts)
     refuse_lanes(fewest, max_vls)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import depth_first_order
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.parts import StateParts
 from weft.kernels.routing.ascending import complete_rows, ordered_tables
@@ -28,7 +28,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 from weft.routing.engines.sssp import sssp_table
-from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
+from weft.routing.lane_assignment import MaxVls, assign_lanes, in_lanes
 from weft.routing.opensm.ports import check_lmc
 from weft.routing.routes import Routes
 
@@ -52,7 +52,7 @@ LANES_PAY = 1.05
 def nue(
     fabric: Fabric,
     *,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
     lmc: int = 0,
     passes: Passes = PASSES,
@@ -102,9 +102,6 @@ def nue(
     lane. With several lanes, it divides the destinations evenly; it never balances again.
     """
     check_lmc(lmc)
-    check_vls(max_vls)
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
     empty_table(fabric)
     problem = _Problem.of(fabric, management)
     channels = len(fabric.graph.edge_row)

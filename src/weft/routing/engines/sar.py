@@ -10,7 +10,7 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.flows import read_flows
 from weft.routing.engine_registry import PASSES, Passes, empty_table, engine, fill_balanced
-from weft.routing.lane_assignment import assign_lanes, check_vls, in_lanes
+from weft.routing.lane_assignment import MaxVls, assign_lanes, check_vls, in_lanes
 from weft.routing.routes import TableRoutes
 
 
@@ -20,7 +20,7 @@ def sar(
     *,
     flows: str = "",
     passes: Passes = PASSES,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> TableRoutes:
     """Route on minimal paths balanced over the flows of jobs, with lanes against deadlock.
@@ -49,7 +49,6 @@ def sar(
     -----
     See `sar_routes`, which makes these routes from arrays.
     """
-    check_vls(max_vls)
     if not flows:
         raise NotApplicable(
             "engine sar reads the flows of the jobs from a file; specify it with flows=FILE"
@@ -64,7 +63,7 @@ def sar_routes(
     destinations: ArrayLike,
     *,
     passes: int = PASSES,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> TableRoutes:
     """Return scheduling-aware routes: tables that are balanced over given flows.

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.dijkstra import weighted_tables
 from weft.kernels.routing.distances import UNREACHED
@@ -116,8 +115,6 @@ def sssp_table(
 ) -> NDArray[np.unsignedinteger[Any]]:
     """Return the tables of `sssp`, which `dfsssp` also uses."""
     check_lmc(lmc)
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
     table = empty_table(fabric, lmc)
     if balance == "opensm":
         _fill_weighted(fabric, table, lmc, OPENSM_FAR)

@@ -22,7 +22,7 @@ from weft.routing.engine_registry import (
     engine,
     row_sources,
 )
-from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.lane_assignment import MaxVls, assign_lanes
 from weft.routing.opensm.torus_conf import AXES, TorusConf, read
 from weft.routing.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.torus import Torus, find_tori, is_complete
@@ -43,7 +43,7 @@ def torus_2qos(
     conf: str = "",
     balance: Balance = "flows",
     qos_level: int = 0,
-    max_vls: int = 8,
+    max_vls: MaxVls = 8,
     management: bool = False,
 ) -> Routes:
     """Route tori and meshes in dimension order as OpenSM's torus-2QoS, recognised without labels.
@@ -87,7 +87,6 @@ def torus_2qos(
     """
     if qos_level not in (0, 1):
         raise InputError(f"qos_level must be 0 or 1, not {qos_level}")
-    check_vls(max_vls)
     if qos_level and max_vls < 2 * QOS_VL:
         raise NotApplicable(
             f"two quality of service levels need {2 * QOS_VL} virtual lanes; max_vls is {max_vls}"

@@ -7,11 +7,12 @@ from functools import partial
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import engine
 from weft.routing.engines.valiant import around, dragonfly_plan
+from weft.routing.lane_assignment import MaxVls
 from weft.routing.routes import Routes
 
 
 @engine("ugal", deadlock_free=True, lmc=False, candidates=True)
-def ugal(fabric: Fabric, *, max_vls: int = 8, progressive: bool = False) -> Routes:
+def ugal(fabric: Fabric, *, max_vls: MaxVls = 8, progressive: bool = False) -> Routes:
     """Route by universal globally-adaptive load balancing: minimally, or via an intermediate.
 
     At the packet level, the first switch chooses for each packet, by the lengths of its queues. The

@@ -95,8 +95,6 @@ def updn(
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
     check_lmc(lmc)
-    if passes < 1:
-        raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
         return updn_as_opensm(fabric, empty_table(fabric, lmc), roots, root_guid_file, lmc)
     table = empty_table(fabric, lmc)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import engine, row_sources
-from weft.routing.lane_assignment import check_vls
+from weft.routing.lane_assignment import MaxVls
 from weft.routing.routes import MAX_VLS, CandidateRoutes, Routes
 from weft.routing.routes.candidate_sets import SetCollector
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly, group_distances
@@ -20,7 +20,7 @@ _FAR = np.int32(2**30)
 
 
 @engine("valiant", deadlock_free=True, lmc=False, candidates=True)
-def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
+def valiant(fabric: Fabric, *, max_vls: MaxVls = 8) -> Routes:
     """Route by Valiant's algorithm: every packet is sent via a random intermediate.
 
     On dragonflies and megaflies the intermediate is a group that contains neither source nor
@@ -92,7 +92,6 @@ def around(
     With `direct`, packets may also be sent without one. `plan_of`: the plan of one kind of network,
     by default of the kind that fits best.
     """
-    check_vls(max_vls)
     plan = (plan_of or _plan)(fabric)
     vias = int(plan.via.max()) + 1
     if vias < 3:
