@@ -36,6 +36,9 @@ class Lines(NamedTuple):
     hops: Any
     down: Any
     order: Any
+    #: uint8 and float64 [edges]: 1 for an edge that leads up in a line, and 1 / (rate in Gbit/s).
+    up: Any
+    cost: Any
 
 
 class Joints(NamedTuple):
@@ -131,8 +134,7 @@ def _extend(edge_offset, edge_row, hops, down, queue, count):
 
 @njit(cache=True)
 def hdor_tables(
-    graph, edge_up, cost, lines, joints, target_rows, targets, sources, passes, load, steps, turns,
-    table,
+    graph, lines, joints, target_rows, targets, sources, passes, load, steps, turns, table
 ):  # fmt: skip
     """Fill the forwarding tables of all destinations, in the order of their rows.
 
@@ -143,8 +145,6 @@ def hdor_tables(
     the legal paths inside a line, the least loaded is used. The flows of every tree are added to
     the loads, except flows to switches.
 
-    - `edge_up`, uint8 [edges]: 1 for an edge that leads up in a line.
-    - `cost`, float64 [edges]: 1 / (rate in Gbit/s).
     - `lines`, `joints`: `Lines` and `Joints`.
     - `target_rows`, int32: target rows, in the order in which their trees are chosen.
     - `targets`: parts of `weft.kernels.routing.tables.TableTargets`.
@@ -163,7 +163,7 @@ def hdor_tables(
     candidates, candidate_offset = joints.edges, joints.edge_offset
     of_slot, row_base, back = graph.slot_edge, graph.row_base, graph.edge_back
     port, target_offset, destinations = graph.edge_port, targets.offset, targets.destination
-    line_start = lines.start
+    line_start, cost = lines.start, lines.cost
     rows = len(graph.edge_offset) - 1
     nodes = len(node_offset) - 1
     hops = np.empty(nodes, dtype=np.int32)
@@ -240,8 +240,8 @@ def hdor_tables(
                     if hops[router] > hops[node] and step[router] == j:
                         inner_flow[switch_of[j]] += flow[router]
                 _inside(
-                    graph, edge_up, cost, lines, leave, line, round_ > 0, weighs, load, inner_cost,
-                    inner_flow, passing, chosen, line_d,
+                    graph, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
+                    passing, chosen, line_d,
                 )  # fmt: skip
 
 
@@ -329,8 +329,7 @@ def _lightest(candidates, start, stop, back, backwards, more, load, cost):
 
 @njit(cache=True)
 def _inside(
-    graph, edge_up, cost, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing,
-    chosen, line_d,
+    graph, lines, leave, line, again, weighs, load, inner_cost, inner_flow, passing, chosen, line_d,
 ):  # fmt: skip
     """Route all flows inside a line to the switch `leave`, over the least loaded legal paths.
 
@@ -362,13 +361,13 @@ def _inside(
             if lines.hops[ahead] + 1 != lines.hops[base + own]:
                 continue
             legal = lines.down[base + own] == ANY_EDGE
-            if not legal and edge_up[e]:
+            if not legal and lines.up[e]:
                 legal = lines.down[base + own] == 0 and lines.down[ahead] != ANY_EDGE
             elif not legal:
                 legal = lines.down[base + own] == 1 and lines.down[ahead] == 1
             if not legal:
                 continue
-            here = inner_cost[other] + (load[e] + 1) * cost[e]
+            here = inner_cost[other] + (load[e] + 1) * lines.cost[e]
             if here < least:
                 least = here
                 best = e

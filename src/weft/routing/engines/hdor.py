@@ -150,7 +150,7 @@ def _fill(
     """
     graph = fabric.graph
     position = kns.dimension if order == "ascending" else len(kns.sizes) - 1 - kns.dimension
-    lines, edge_up = _inside_lines(fabric, kns)
+    lines = _inside_lines(fabric, kns)
     node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
     edge_offset, edges = _edges_of_joints(fabric, kns)
     # If all cables are single and each line has one switch, there is no choice of links.
@@ -160,7 +160,7 @@ def _fill(
     graph.need_memory(graph.num_rows, 1, "violations of the dimension order")
     reversals = np.empty((graph.num_rows, graph.num_rows), dtype=np.uint8)
     hdor_tables(
-        graph.parts, edge_up, 1.0 / fabric.link_rate_gbps[graph.edge_link], lines,
+        graph.parts, lines,
         Joints(
             node_offset=node_offset,
             of_node=node_joint,
@@ -229,8 +229,8 @@ def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArr
     return offset, edges[np.argsort(joint, kind="stable")].astype(np.int32)
 
 
-def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
-    """Return the legal paths inside lines; and uint8 [edges], 1 for edges that go up in a line.
+def _inside_lines(fabric: Fabric, kns: Kns) -> Lines:
+    """Return the legal paths inside lines.
 
     Up is away from the routers. If faults leave two switches of a line without an up/down path, up
     is instead towards one top switch of the line, so that all its switches are connected.
@@ -279,7 +279,7 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
     rank_of_row = np.zeros(graph.num_rows, dtype=np.int32)
     base_of_row = np.zeros(graph.num_rows, dtype=np.int64)
     rank_of_row[switches], base_of_row[switches] = rank, base
-    lines = Lines(
+    return Lines(
         of_row=kns.line,
         rank=rank_of_row,
         base=base_of_row,
@@ -288,5 +288,6 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
         hops=hops,
         down=down,
         order=order,
+        up=edge_up,
+        cost=1.0 / fabric.link_rate_gbps[graph.edge_link],
     )
-    return lines, edge_up

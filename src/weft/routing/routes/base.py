@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +70,7 @@ class Routes(FrozenArrays):
         """Number of virtual lanes: one more than the highest lane of a service level in use."""
         return int(self.lanes.tables[:, self.used_sls].max(initial=0)) + 1
 
-    @cached_property
+    @property
     def used_sls(self) -> NDArray[np.int64]:
         """Service levels in use."""
         bits = np.uint16(0)
