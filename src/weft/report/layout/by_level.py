@@ -153,15 +153,7 @@ def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.
 
     `wanted` [n]. `gap` [n - 1]: minimum distance between numbers i and i + 1.
     """
+    from scipy.optimize import isotonic_regression  # slow to import
+
     shift = np.concatenate(([0.0], np.cumsum(gap)))
-    means: list[float] = []
-    sizes: list[int] = []
-    for value in (wanted - shift).tolist():  # isotonic regression: pool adjacent violators
-        mean, size = value, 1
-        while means and means[-1] >= mean:
-            mean = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
-            size += sizes.pop()
-            means.pop()
-        means.append(mean)
-        sizes.append(size)
-    return np.repeat(means, sizes) + shift
+    return np.asarray(isotonic_regression(wanted - shift).x + shift)
