@@ -14,6 +14,7 @@ from weft import CongestionControl, Hardware, InputError, WorkloadBuilder
 from weft.kernels.packet import steady
 from weft.kernels.packet.net import Net
 from weft.sim.common.progress import Progress, StopRun
+from weft.sim.options import RunSettings
 from weft.sim.packet.fast_forward import FastForward
 from weft.sim.packet.result import PacketResult
 
@@ -209,9 +210,15 @@ def compare(seed: int, largest_bytes: int) -> None:
     assert share(skipped) > 0 or kind == "collective" or not long
 
 
+def test_the_error_may_be_given_in_percent() -> None:
+    assert RunSettings.at("packet", {"fast_forward": "1%"}).fast_forward == 0.01
+    assert RunSettings.at("packet", {"fast_forward": "0.01"}).fast_forward == 0.01
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"fast_forward": "20%"}, r"expected a share from 0 to 0\.1, such as 0\.01 or 1%"),
         ({"fast_forward": 2.0}, r"expected a share from 0 to 0\.1, such as 0\.01"),
         ({"fast_forward": -0.01}, r"expected a share from 0 to 0\.1"),
         ({"fast_forward": float("nan")}, "fast_forward"),

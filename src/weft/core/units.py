@@ -147,6 +147,18 @@ def parse_duration_ns(value: object) -> float:
     return duration
 
 
+def percent_of(value: object) -> Decimal | None:
+    """Return the number of a text such as ``2%``; None if the value is no such text."""
+    share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", str(value), re.ASCII)
+    return Decimal(share[1]) if share else None
+
+
+def parse_share(value: object) -> object:
+    """Return a share from a text such as ``1%``, 0.01; other values as they are."""
+    percent = percent_of(value)
+    return value if percent is None else float(percent / 100)
+
+
 def parse_count(value: object) -> int | str:
     """Parse a number of things, ``3``, or a share of them as a text, ``2%``."""
     if isinstance(value, float | np.integer | np.floating) and float(value).is_integer():
@@ -156,10 +168,9 @@ def parse_count(value: object) -> int | str:
         if not 0 <= int(text) < 2**63:
             raise ValueError("expected 0 or more, below 2^63")
         return int(text)
-    share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", text, re.ASCII)
-    if not share:
+    percent = percent_of(text)
+    if percent is None:
         raise ValueError("expected a whole number, or a share such as 2%")
-    percent = Decimal(share[1])
     if not 0 < percent <= 100:
         raise ValueError("expected a share over 0% and up to 100%")
     return f"{percent.normalize():f}%"

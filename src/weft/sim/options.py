@@ -25,7 +25,7 @@ from weft.core.settings import (
     known_fields,
     settings,
 )
-from weft.core.units import Bytes, Nanoseconds
+from weft.core.units import Bytes, Nanoseconds, parse_share
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import (
     NO_OVERHEAD,
@@ -75,7 +75,7 @@ def _interval(value: float) -> float:
 def _error(value: float) -> float:
     if not 0 <= value <= MOST_ERROR:
         raise ValueError(
-            f"expected a share from 0 to {MOST_ERROR}, such as 0.01 for 1 %; 0 skips nothing"
+            f"expected a share from 0 to {MOST_ERROR}, such as 0.01 or 1%; 0 skips nothing"
         )
     return value
 
@@ -197,8 +197,9 @@ class RunSettings(Settings):
     threads
         Threads that simulate parts of the fabric side by side. Results are the same for any number.
     fast_forward
-        Allowed relative error of rates, at most 0.1: traffic whose rates have settled is skipped.
-        What repeats itself exactly is skipped without error. 0 simulates every packet.
+        Allowed relative error of rates, such as 0.01 or 1%, at most 0.1: traffic whose rates have
+        settled is skipped. What repeats itself exactly is skipped without error. 0 simulates every
+        packet.
 
     Raises
     ------
@@ -290,7 +291,8 @@ class RunSettings(Settings):
         ),
     ] = None  # fmt: skip
     fast_forward: Annotated[
-        Annotated[Number, AfterValidator(_error)] | None, Option(levels=PACKET, usual="0")
+        Annotated[Number, BeforeValidator(parse_share), AfterValidator(_error)] | None,
+        Option(levels=PACKET, usual="0"),
     ] = None
 
     @classmethod
