@@ -291,7 +291,12 @@ class RunSettings(Settings):
         ),
     ] = None  # fmt: skip
     fast_forward: Annotated[
-        Annotated[Number, BeforeValidator(parse_share), AfterValidator(_error)] | None,
+        Annotated[
+            Number,
+            BeforeValidator(parse_share, json_schema_input_type=float | str),
+            AfterValidator(_error),
+        ]
+        | None,
         Option(levels=PACKET, usual="0"),
     ] = None
 
