@@ -151,12 +151,12 @@ def _act(net, ranks, begin, end, first, last, are_endpoints):
         if word * 64 + 64 > last:
             bits &= bit(last & 63) - ONE
         visited |= bits
-        if are_endpoints:
+        if are_endpoints and net.rules.ahead:
             _fetch_arrivals(net, begin, end, bits, word * 64)
         while bits:
             at = lowest_bit(bits)
             bits &= bits - ONE
-            if bits and not are_endpoints:
+            if bits and net.rules.ahead and not are_endpoints:
                 _fetch(net, begin, end, word * 64 + lowest_bit(bits))
             _visit(net, ranks, begin, end, word * 64 + at, are_endpoints)
     return visited != 0

@@ -41,6 +41,7 @@ class FlitRules(NamedTuple):
     ageing: int = 0  # cycles by which a packet of high priority counts as older
     turn_packets: int = 0  # packets that a message sends before the next message has its turn
     horizon: int = 0  # slots of the mailboxes, a power of two
+    ahead: int = 0  # 1: nodes request memory ahead, since caches do not hold the state
     stride: int = 0  # cycles that a node acts before the next node does
     sizes: int = 0  # number of packet sizes
     largest: int = 0  # size of a packet

@@ -27,6 +27,8 @@ from weft.sim.flit.traffic import Load
 PATIENCE = 1000
 #: Most cycles that a node acts before the next one does.
 MOST_STRIDE = 16
+#: Bytes of input lanes from which nodes request memory ahead; less is in caches anyway.
+MOST_CACHED = 1 << 20
 #: Longest time of a packet that the histogram tells apart, cycles.
 HISTOGRAM = 1 << 16
 
@@ -339,7 +341,7 @@ def state(
         stored=router.switching == "store-and-forward", window=window,
         circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
         acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon, stride=stride,
-        sizes=len(sizes.size), largest=largest, requests=classes == 2,
+        ahead=in_lanes.nbytes > MOST_CACHED, sizes=len(sizes.size), largest=largest, requests=classes == 2,
         reply_size=sizes.reply,
         **{} if messages is None else {name: getattr(messages, name) for name in OF_MESSAGES},
         patience=PATIENCE + longest,
