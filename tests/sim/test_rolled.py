@@ -622,3 +622,42 @@ def test_nested_loops_beyond_memory_are_refused_before_they_are_stored() -> None
     text = "SCOPE g = CART ALL (x: 4) PERIODIC\n" + text
     with pytest.raises(OutOfMemory, match="operations that ranks have in common would take"):
         trace_workload(text, builder=RolledBuilder)
+
+
+@pytest.mark.parametrize("hosts", [np.arange(16) // 2, np.arange(16) % 8])
+def test_ranks_of_a_host_take_turns_as_without_windows(hosts: Any) -> None:
+    """More messages begin in one instant than the window would have."""
+
+    def make(builder: Any) -> Any:
+        ranks, handles = np.arange(16), []
+        builder.calc(ranks, 100.0)
+        for far in range(1, 9):
+            handles.append(builder.irecv(ranks, (ranks - far) % 16, 5000, far))
+            handles.append(builder.isend(ranks, (ranks + far) % 16, 5000, far))
+        builder.wait(ranks, np.stack(handles))
+        return builder.build()
+
+    same_counters(*compare("xgft:2;4,4;1,4", "dmodk", 16, make, hosts, 2, {}))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_deadlock_names_the_operations_of_the_program(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(builder: Any) -> Any:
+        ranks = np.arange(16)
+        builder.rounds(9, lambda _: builder.calc(ranks, 100.0))
+        builder.communicator(ranks, "halo")
+        builder.send(ranks, (ranks + 1) % 16, 40_000, 7, 1)  # a ring of rendezvous
+        builder.recv(ranks, (ranks - 1) % 16, 40_000, 7, 1)
+        return builder.build()
+
+    net = fabric("xgft:2;4,4;1,4")
+    monkeypatch.setattr(windows, "GROWTH", 1)
+    monkeypatch.setattr(windows, "LEAST_GROWTH", 2)
+    texts = []
+    for each in (WorkloadBuilder, RolledBuilder):
+        with pytest.raises(InputError, match="rank 0 in operation 9, send to rank 1, tag 7") as why:
+            simulate(net, route(net, "dmodk"), make(each(16)), level="packet", threads=threads)
+        texts.append(str(why.value))
+    assert texts[0] == texts[1]

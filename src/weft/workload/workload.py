@@ -167,14 +167,15 @@ class Workload(FrozenArrays):
         offset, after, index = successors(self.num_ops, self.dep_offset, self.dep, starts)
         return offset, after, self.dep_on_start[index] if starts else self.dep_on_start
 
-    def describe(self, op: int, place: str = "") -> str:
+    def describe(self, op: int, place: str = "", number: int | None = None) -> str:
         """Return an operation in words: ``operation 4 of rank 2 (receive from rank 5, tag 7)``.
 
-        Operations of a rank are numbered from 0. `place` is put behind the rank.
+        Operations of a rank are numbered from 0, unless `number` is that of this one. `place` is
+        put behind the rank.
         """
         rank = int(self.rank[op])
-        index = op - int(self.op_offset[rank])
-        return f"operation {index} of rank {rank}{place} ({self.what(op)})"
+        number = op - int(self.op_offset[rank]) if number is None else number
+        return f"operation {number} of rank {rank}{place} ({self.what(op)})"
 
     def what(self, op: int) -> str:
         """Return the kind of an operation and its arguments in words."""

@@ -216,25 +216,28 @@ def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDA
 
 
 def deadlock_of_ranks(
-    workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str
-) -> str:
+    workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str,
+    place: NDArray[Any] | None = None,
+) -> str:  # fmt: skip
     """Return text that names the waiting ranks of a deadlocked workload and their operations.
 
-    `posted`, `ended`: times of all operations, below 0 for events that have not happened.
+    `posted`, `ended`: times of all operations, below 0 for events that have not happened. `place`:
+    number of each operation in the program of its rank, if `workload` is a window of a rolled one.
     """
+    if place is None:
+        place = np.arange(workload.num_ops) - workload.op_offset[workload.rank]
     waiting = np.flatnonzero((posted >= 0) & (ended < 0))
     ranks, first = np.unique(workload.rank[waiting], return_index=True)
     names = "; ".join(
-        f"rank {workload.rank[op]} in {_wait(workload, int(op))}" for op in waiting[first][:_NAMED]
+        f"rank {workload.rank[op]} in {_wait(workload, int(op), place[op])}"
+        for op in waiting[first][:_NAMED]
     )
     more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
     return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {names}{more}"
 
 
-def _wait(workload: Workload, op: int) -> str:
+def _wait(workload: Workload, op: int, number: int) -> str:
     """Return text for a waiting operation and the reason."""
-    rank = int(workload.rank[op])
-    number = op - int(workload.op_offset[rank])
     reason = ""
     if workload.kind[op] == Kind.SEND:
         reason = " for its receive, which is not posted (the message is not eager)"

@@ -10,6 +10,7 @@ instant from the same state. So all times are those of the unrolled workload.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,7 @@ class Windows:
         self.length = np.array([len(program.kind) for program in work.programs], dtype=np.int64)
         self.start = np.cumsum(self.length) - self.length
         self.latest = [_latest_wait(program) for program in work.programs]
+        self.reach = [_reach(latest) for latest in self.latest]
         self.needs = self._needs()
         # First operation of the last part, and end, of each program's window.
         self.low, self.high = self.length * 0, self.length * 0
@@ -153,6 +155,12 @@ class Windows:
         """Return the zero-load times of messages of the window."""
         raise NotImplementedError
 
+    def named(self) -> tuple[Workload, Ints]:
+        """Return the window with tags and communicators, and places in programs, for errors."""
+        tag, comm = (each[self.window.row] for each in (self.table.tag, self.table.comm))
+        whole = replace(self.piece, tag=tag, comm=comm, comm_names=self.work.comm_names)
+        return whole, self.window.place
+
     # -- the window --------------------------------------------------------------------------------
 
     def _needs(self) -> list[tuple[int, int, Ints]]:
@@ -169,9 +177,14 @@ class Windows:
         return found
 
     def _grow(self, number: int, low: int) -> None:
-        """Let the last part of a window begin at `low`; it has both ends of all messages."""
+        """Let the last part of a window begin at `low`.
+
+        The window has both ends of all messages, and all that may start in one instant with the
+        last part, so that ranks of a host take turns as they do without windows.
+        """
         self.low[number] = low
-        self.high[number] = min(max(self.high[number], low + self.growth), self.length[number])
+        end = max(self.high[number], low + self.growth, self.reach[number][low])
+        self.high[number] = min(end, self.length[number])
         before = self.high * 0
         while not np.array_equal(before, self.high):
             before = self.high.copy()
@@ -317,6 +330,13 @@ def _latest_wait(program: CommonProgram) -> Ints:
     waits = np.repeat(np.arange(len(program.kind)), np.diff(program.dep_offset))
     np.maximum.at(latest, waits, program.dep)
     return latest
+
+
+def _reach(latest: Ints) -> Ints:
+    """Return for each place the end of the operations that wait only for others before it."""
+    end = np.zeros(len(latest) + 1, dtype=np.int64)
+    np.maximum.at(end, latest + 1, np.arange(1, len(latest) + 1))
+    return np.maximum.accumulate(end)
 
 
 def _lead(program: CommonProgram) -> int:

@@ -95,6 +95,9 @@ def explain(
     why: int, fabric: Fabric, routes: Routes, workload: Workload, state: PacketRunState
 ) -> str:
     """Return text that says why a run cannot continue and names the node or the buffers."""
+    place = None
+    if state.windows is not None:
+        workload, place = state.windows.named()
     count = state.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
     if why == kernel.NO_PATH:
@@ -107,10 +110,10 @@ def explain(
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (
             f"the {routes.engine} routes of {fabric.name} have no next link at {name} for "
-            f"{workload.describe(op)}, after {now}"
+            f"{workload.describe(op, number=None if place is None else place[op])}, after {now}"
         )
     if not count["in_flight"]:
-        return deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now)
+        return deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now, place)
     _, wants, wants_vl, reason = state.buffers()
     cycle = deadlock_cycle(wants, wants_vl, reason)
     return (
