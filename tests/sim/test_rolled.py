@@ -661,3 +661,29 @@ def test_a_deadlock_names_the_operations_of_the_program(
             simulate(net, route(net, "dmodk"), make(each(16)), level="packet", threads=threads)
         texts.append(str(why.value))
     assert texts[0] == texts[1]
+
+
+def test_rounds_that_change_how_ranks_wait_are_not_repeated(tmp_path: Path) -> None:
+    """The second round has as many operations as the first, but of other sets of ranks."""
+    text = """RANKS 16
+REPEAT 3
+  IF rank // 4 % 2 == 0
+    SEND 64 TO rank + 4
+  ELSE
+    RECV 64 FROM rank - 4
+  END
+  REPEAT 4
+    SENDRECV 0 TO (rank + 7) % 16 FROM (rank - 7) % 16 TAG 1
+    IF rank % 4 == 1
+      CALC 4693ns
+    END
+  END
+END
+"""
+    (tmp_path / "a.trace").write_text(text)
+    name = str(tmp_path / "a.trace")
+
+    def make(builder: Any) -> Any:
+        return load_rolled(name, 16) if isinstance(builder, RolledBuilder) else load_workload(name)
+
+    same_counters(*compare("torus:4x4", "dor", 16, make, "linear", 9, {}))

@@ -182,11 +182,12 @@ class RolledBuilder(WorkloadBuilder):
         """Add the rounds of a loop, of which the first two are made by `add`."""
         marks = []
         for step in range(min(count, 2)):
-            marks.append((len(self._set_of), len(self._edges.column(0))))
+            state = self._last.copy(), self._also.copy()
+            marks.append((len(self._set_of), len(self._edges.column(0)), state))
             add(step)
         if count < 3:
             return
-        (before, _), (begin, first) = marks
+        (before, *_), (begin, first, earlier) = marks
         length, more = len(self._set_of) - begin, count - 2
         edges = [column[first:].copy() for column in self._edges.columns()]
         other = [ops for _, ops in self._open]
@@ -196,6 +197,10 @@ class RolledBuilder(WorkloadBuilder):
             begin - before != length
             or any(np.any(ops >= before) for ops in other)
             or np.any(edges[1] < before)
+            or any(
+                np.any(now - was != length * (was >= before))
+                for was, now in zip(earlier, (self._last, self._also), strict=True)
+            )
         ):  # what follows depends on more than the round before
             for step in range(2, count):
                 add(step)
