@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from weft import (
     NotApplicable,
     fabric,
     forecast,
+    rank_spans,
     route,
     simulate,
+    timelines,
 )
 from weft.core.errors import OutOfMemory
 from weft.sim.common import windows
@@ -570,8 +573,13 @@ def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
     for level in ("flow", "packet"):
         with pytest.raises(IncompleteRun, match="stopped at"):
             simulate(net, routes, work, level=level, max_time_ns=2000.0)
+        result = simulate(net, routes, work, level=level)
         with pytest.raises(NotApplicable, match="single messages"):
-            simulate(net, routes, work, level=level).messages()
+            result.messages()
+        assert re.match(r"Rolled\w+\('allreduce.*: 480 messages in \d+", repr(result))
+        for table in (rank_spans, timelines):
+            with pytest.raises(NotApplicable, match="single operations"):
+                table(result)
 
 
 def test_a_window_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -661,6 +669,10 @@ def test_a_deadlock_names_the_operations_of_the_program(
             simulate(net, route(net, "dmodk"), make(each(16)), level="packet", threads=threads)
         texts.append(str(why.value))
     assert texts[0] == texts[1]
+    wait = "rank 0 in operation 9, send to rank 1, tag 7, communicator halo, waits for its receive"
+    assert wait in texts[0]
+    with pytest.raises(InputError, match=f"{wait}.*; further ranks are like these"):
+        simulate(net, route(net, "dmodk"), make(RolledBuilder(16)))
 
 
 def test_rounds_that_change_how_ranks_wait_are_not_repeated(tmp_path: Path) -> None:

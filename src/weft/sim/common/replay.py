@@ -225,10 +225,7 @@ class Replay:
         return facts_table(title, {**ended, **self.summary()})
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.workload.name!r} on {self.fabric.name}, {self.engine}: "
-            f"{len(self.workload.messages)} messages in {self.makespan_ns:g} ns)"
-        )
+        return described(self, len(self.workload.messages))
 
 
 class ReplayInPicoseconds(Replay):
@@ -281,6 +278,14 @@ def phase_table(
     columns = np.array(names, dtype=object), begin, end, end - begin, *rest
     return frame(
         PHASE_COLUMNS, dict(zip(PHASE_COLUMNS, (each[there] for each in columns), strict=True))
+    )
+
+
+def described(result: Any, messages: int) -> str:
+    """Return a result with so many messages in a line."""
+    return (
+        f"{type(result).__name__}({result.workload.name!r} on {result.fabric.name}, "
+        f"{result.engine}: {messages} messages in {result.makespan_ns:g} ns)"
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft.core.columns import frame
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.sim.common.replay import RANK_COLUMNS, phase_table, ratio, summarised
+from weft.sim.common.replay import RANK_COLUMNS, described, phase_table, ratio, summarised
 from weft.workload.rolled import CommonProgram, RolledWorkload
 
 Ints = NDArray[np.int64]
@@ -106,6 +106,9 @@ class RolledReplay:
             f"{self.tally.percentile_ns(0.99):.4g} ns (within 1.1 %); there are no times of single "
             "messages"
         )
+
+    def __repr__(self) -> str:
+        return described(self, self.tally.num_messages)
 
     def messages(self) -> pl.DataFrame:
         """Raise `NotApplicable`: single messages are not kept."""

@@ -156,9 +156,18 @@ class Windows:
         raise NotImplementedError
 
     def named(self) -> tuple[Workload, Ints]:
-        """Return the window with tags and communicators, and places in programs, for errors."""
-        tag, comm = (each[self.window.row] for each in (self.table.tag, self.table.comm))
-        whole = replace(self.piece, tag=tag, comm=comm, comm_names=self.work.comm_names)
+        """Return the window as operations of a rank of each cell, and their places in programs.
+
+        It has tags and communicators, for messages of errors.
+        """
+        work, row = self.work, self.window.row
+        rank = np.unique(self.tally.of_rank, return_index=True)[1][self.window.cell]
+        peers, tag, comm = (getattr(self.table, name)[row] for name in ("peers", "tag", "comm"))
+        whole = replace(
+            self.piece, op_offset=np.searchsorted(rank, np.arange(work.num_ranks + 1)),
+            peer=np.where(peers < 0, peers, work.peers[peers, rank]), tag=tag, comm=comm,
+            comm_names=work.comm_names,
+        )  # fmt: skip
         return whole, self.window.place
 
     # -- the window --------------------------------------------------------------------------------

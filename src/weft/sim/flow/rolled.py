@@ -16,7 +16,7 @@ from weft.kernels.flow import engine as kernel
 from weft.kernels.program import operations
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
-from weft.sim.common.programs import lay_ranks, numbered, queues_of
+from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, numbered, queues_of
 from weft.sim.common.progress import Forecast, IncompleteRun, Progress
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.windows import OP_BYTES, Windows, carry_events
@@ -118,7 +118,11 @@ class FlowWindows(Windows):
         if why == kernel.TIME_OUT:
             raise IncompleteRun(f"stopped at {now} of simulated time; there is no result")
         if why != kernel.DONE:
-            raise InputError(f"{self.work.name or 'the workload'} deadlocks after {now}")
+            whole, place = self.named()
+            ranks = self.state.ranks
+            text = deadlock_of_ranks(whole, ranks.posted, ranks.ended, now, place)
+            alike = "; further ranks are like these" * (len(self.cells.first) < self.work.num_ranks)
+            raise InputError(text + alike)
         self.drop(self.state.ranks)
         certain = not self.shared and self.options["overhead"] == NO_OVERHEAD
         certain &= all(map(_in_turns, self.work.programs))

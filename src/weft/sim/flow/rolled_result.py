@@ -18,7 +18,7 @@ from weft.sim.flow.result import link_table, on_wire
 from weft.workload.rolled import RolledWorkload
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RolledResult(RolledReplay):
     """Result of a rolled workload at the flow level; it has no times of single operations.
 

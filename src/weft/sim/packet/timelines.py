@@ -10,10 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame
+from weft.core.errors import NotApplicable
 from weft.workload import Kind
+from weft.workload.rolled import RolledWorkload
 
 if TYPE_CHECKING:
-    from weft.sim.packet.result import PacketResult
+    from weft.sim.packet.result import PacketResult, RolledPacketResult
 
 #: Names of the kinds of operations.
 KIND_TEXT = {
@@ -68,6 +70,7 @@ SPAN_COLUMNS: Mapping[str, Column] = {
 
 def timelines(result: PacketResult) -> pl.DataFrame:
     """Return all operations with their times, by rank in program order; see `TIMELINE_COLUMNS`."""
+    _check(result)
     work = result.workload
     ops = np.arange(work.num_ops)
     kind = work.kind
@@ -113,6 +116,7 @@ def rank_spans(result: PacketResult) -> pl.DataFrame:
     polars.DataFrame
         Columns of `SPAN_COLUMNS`, by rank, state and time.
     """
+    _check(result)
     work, end_ps = result.workload, result.end_ps
     kind, posted = work.kind, result.posted_ps
     ended = np.where(result.ended_ps >= 0, result.ended_ps, end_ps)
@@ -140,6 +144,11 @@ def rank_spans(result: PacketResult) -> pl.DataFrame:
             "end_ns": last[order] / 1e3,
         },
     )
+
+
+def _check(result: PacketResult | RolledPacketResult) -> None:
+    if isinstance(result.workload, RolledWorkload):
+        raise NotApplicable("a rolled workload keeps no times of single operations")
 
 
 def joined(
