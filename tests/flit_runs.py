@@ -100,8 +100,9 @@ def run_workload(
         Options of `run_flits`.
     """
     usual: dict[str, Any] = {
-        "eager_bytes": 2**30, "handshake": False, "overhead": NO_OVERHEAD, "local_gbps": 100.0,
-        "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None, "policy": None,
+        "eager_bytes": 2**30, "handshake": False, "rendezvous": "get", "overhead": NO_OVERHEAD,
+        "local_gbps": 100.0, "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None,
+        "policy": None,
     }  # fmt: skip
     built = weft.fabric(fabric) if isinstance(fabric, str) else fabric
     hosts = np.arange(work.num_ranks, dtype=np.int32)
