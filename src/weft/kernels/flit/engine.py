@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
-from weft.kernels.flit.lanes import ONE, bit, wake_at
+from weft.kernels.flit.lanes import ONE, bit, bit_if, wake_at
 from weft.kernels.flit.multicast import hopeless
 from weft.kernels.flit.records import FLIT, PACKET_SHIFT
 from weft.kernels.flit.switch import visit_router
@@ -79,20 +79,18 @@ def _visit(net, ranks, begin, end, place, is_endpoint):
     """Let a node act in the cycles from `begin` to before `end` in which it has something to do."""
     words = len(net.active)
     word, mine = place >> 6, bit(place & 63)
-    again = net.active[word] & mine != 0
+    again = net.active[word] & mine
     for cycle in range(begin, end):
         at_word = (cycle & (net.rules.horizon - 1)) * words + word
-        if not again and not net.mail.awake[at_word] & mine:
+        if not (again | net.mail.awake[at_word]) & mine:
             continue
         net.mail.awake[at_word] &= ~mine
         if is_endpoint:
-            again = visit_endpoint(net, ranks, cycle, place - net.rules.end_shift)
+            goes_on = visit_endpoint(net, ranks, cycle, place - net.rules.end_shift)
         else:
-            again = visit_router(net, cycle, place)
-    if again:
-        net.active[word] |= mine
-    else:
-        net.active[word] &= ~mine
+            goes_on = visit_router(net, cycle, place)
+        again = bit_if(goes_on, place & 63)
+    net.active[word] = net.active[word] & ~mine | again
 
 
 @part_njit()

@@ -112,11 +112,10 @@ def send_credit(net, now, number, lane):
 def use_credit(net, number, lane):
     """Take a place in the buffer at the other end of an output; endpoints accept every flit."""
     output = net.outputs[number]
-    if output.head < len(net.endpoints):
-        return
     sends = net.out_lanes[number << net.rules.lane_shift | lane]
-    output.shared -= sends.credits <= 0
-    sends.credits -= 1
+    is_bounded = output.head >= len(net.endpoints)
+    output.shared -= is_bounded & (sends.credits <= 0)
+    sends.credits -= is_bounded
 
 
 @part_njit()
