@@ -63,13 +63,15 @@ PART = record_type(
     period_ps="i8",  # period of a frozen part
     periods="i8",  # whole periods for which it is frozen at most
     hops="i8",  # packet-hops of a period
-    kept="u8",  # digests of the state and of the events that are kept
+    kept="u8",  # digests of the state that is kept, of its events, and at a glance
     kept_events="u8",
+    glance="u8",
     first_op="i4",  # first of the list of messages
     first_link="i4",  # first of the list of links
     paced_by="i4",  # message after whose packets the part is checked
     checks="i4",  # checks since a message joined or ended
-    kept_at="i4",  # number of the check at which the state was kept
+    patience="i4",  # checks for which a state is kept, twice as many as the one before
+    kept_until="i4",  # number of the last of these checks
     is_frozen="u1",
 )
 
@@ -104,7 +106,7 @@ class Steady(NamedTuple):
     #: int64: what counters grow in a period, or until then the counters when the state was kept:
     #: four of each lane, then one of each queue, link and message.
     tallies: Any
-    #: uint64 [links * RECENT]: digests of the last states of parts.
+    #: uint64 [links * RECENT]: digests at a glance of the last states of parts.
     recent: Any
     #: int32 [links]: scratch array for the links of a path, links set aside, and the requests of
     #: links of frozen parts.
@@ -195,7 +197,7 @@ def _next_action(steady):
 def _watch(net, steady, part, time):
     """Watch a part anew from a time on."""
     watched = steady.parts[part]
-    watched.checks = 0
+    watched.checks = watched.patience = 0
     watched.since_ps = -1
     _schedule(steady, part, time)
 
@@ -278,6 +280,31 @@ def _counted(tallies, index, counter, times, weight):
     if weight <= 0:
         tallies[index] = counter + weight * tallies[index]
     return counter + times * tallies[index] if times else counter
+
+
+@part_njit()
+def _glance(net, steady, part, now):
+    """Return a digest of the heads of the queues of a part, and of what else is quickly read.
+
+    Unlike that of `_visit` it may be the same for two states.
+    """
+    lanes, total = net.rules.lanes, np.uint64(0)
+    link = np.int64(steady.parts[part].first_link)
+    while link >= 0:
+        steady.state.spent += 1
+        here = net.topology.links[link]
+        wait = max(here.free_at_ps - now, 0)
+        queues = lanes * here.queues if here.head_row >= 0 else 0
+        for number in range(np.int64(here.first_queue), here.first_queue + queues):
+            slot = np.int64(net.queues[number].first)
+            if slot >= 0:
+                packet = net.calendar.packets[slot]
+                total += _mix(number, packet.op, packet.time_ps - now)
+        for index in range(link * lanes, (link + 1) * lanes):
+            lane = net.lanes[index]
+            total += _mix(index, lane.credits, wait << 20 ^ lane.last_grant)
+        link = np.int64(steady.next_link[link])
+    return total
 
 
 @part_njit()
@@ -504,7 +531,8 @@ def _freeze(net, steady, part, now):
 def _check(net, steady, part, now):
     """Compare the present state of a part with the last ones.
 
-    Once a state has come again, counters are noted until it comes again, and the part is frozen.
+    If what is seen at a glance has come again, state and counters are noted. If the state itself
+    comes again, the part is frozen.
     """
     checked, messages, traced = steady.parts[part], net.adapters.messages, net.trace.traced
     pace, least = messages[checked.paced_by], 2 * net.rules.mtu_bytes
@@ -536,21 +564,26 @@ def _check(net, steady, part, now):
     _schedule(steady, part, pace.ready_ps - 1 if pace.ready_ps > now + 1 else later)
     if not is_end:
         return
-    present = _visit(net, steady, part, now, 0, 1)
-    if checked.checks > checked.kept_at + RECENT:
-        checked.since_ps = -1
-    comes_again = checked.since_ps >= 0 and present == checked.kept
-    if comes_again and _freeze(net, steady, part, now):
-        return
+    glance, after = _glance(net, steady, part, now), np.int64(0)
+    if checked.since_ps >= 0:
+        is_same = glance == checked.glance
+        is_same = is_same and _visit(net, steady, part, now, 0, 1) == checked.kept
+        if is_same and _freeze(net, steady, part, now):
+            return
+        if checked.checks >= checked.kept_until:
+            checked.since_ps = -1
     if checked.since_ps < 0:
-        for index in range(min(np.int64(checked.checks), RECENT)):
-            comes_again |= steady.recent[part * RECENT + index] == present
-    steady.recent[part * RECENT + (checked.checks & (RECENT - 1))] = present
-    checked.checks += 1
-    if comes_again:
-        _visit(net, steady, part, now, 0, 0)
-        checked.kept, checked.kept_at, checked.since_ps = present, checked.checks, now
+        for back in range(min(np.int64(checked.checks), RECENT), 0, -1):
+            if steady.recent[part * RECENT + (checked.checks - back) % RECENT] == glance:
+                after = back
+    steady.recent[part * RECENT + checked.checks % RECENT] = glance
+    if after:
+        checked.kept, checked.since_ps = _visit(net, steady, part, now, 0, 0), now
         checked.kept_events = _digest_of_events(net, steady, part, now)
+        checked.glance = glance
+        checked.patience = max(after, min(2 * checked.patience, RECENT))
+        checked.kept_until = checked.checks + checked.patience
+    checked.checks += 1
 
 
 @part_njit()
