@@ -283,7 +283,8 @@ def _options(run: QsNetRun) -> tuple[dict[str, Any], str]:
         adapter = Adapter(window=net.window, turn_packets=net.turn_packets)
     options = {
         **net.options(), "router": replace(net.router, arbiter=choice.arbiter),
-        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "overhead": NO_OVERHEAD,
+        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "rendezvous": "get",
+        "overhead": NO_OVERHEAD,
         "local_gbps": 100.0, "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None,
         "policy": None,
     }  # fmt: skip
