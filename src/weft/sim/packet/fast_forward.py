@@ -17,8 +17,7 @@ from weft.kernels.packet.steady import Steady
 from weft.kernels.parts import ENTRIES, StateParts, address_of
 from weft.kernels.program.operations import PUT, SEND
 from weft.kernels.program.state import HEAP_SIZE, Heap, Ranks
-from weft.kernels.records import record
-from weft.sim.packet.network import aligned
+from weft.kernels.records import aligned, record
 from weft.workload import Workload
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from weft.kernels.packet import choice
 from weft.kernels.packet import route as kernel
 from weft.kernels.packet.net import RouteTables
 from weft.kernels.packet.records import CANDIDATE, ENDPOINT, LANE_ROW, ROUTE
+from weft.kernels.records import aligned
 from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
 from weft.routing.routes.intermediates import routed_rows
 from weft.sim.keys.routes import KeyedRoutes
-from weft.sim.packet.network import PacketNetwork, aligned
+from weft.sim.packet.network import PacketNetwork
 from weft.sim.static.loads import Ports, host_flows
 
 #: Number of pairs whose paths are checked in one batch.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +13,9 @@ from weft.fabrics.arrays import INSIDE, OUTSIDE
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.net import Topology
 from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
+from weft.kernels.records import aligned
 from weft.sim.common.times import picoseconds
 from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
-
-#: Size of a cache line in bytes.
-CACHE_LINE = 64
-
-
-def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> NDArray[Any]:
-    """Return records aligned to a cache line, so that no record crosses one.
-
-    `values`: values of fields: one value for all records, or one per record; the other fields are
-    0.
-    """
-    size = np.dtype(dtype).itemsize * count
-    raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
-    begin = -raw.ctypes.data % CACHE_LINE
-    table: NDArray[Any] = raw[begin : begin + size].view(dtype)
-    for name, value in (values or {}).items():
-        table[name] = value
-    return table
 
 
 @dataclass(frozen=True, eq=False)

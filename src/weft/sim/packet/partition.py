@@ -22,9 +22,10 @@ from weft.kernels.packet.mail import LINE
 from weft.kernels.packet.net import Mailboxes, Net
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
+from weft.kernels.records import aligned, copied
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.network import PacketNetwork, aligned
+from weft.sim.packet.network import PacketNetwork
 from weft.workload import Kind, Workload
 
 #: Largest load of a part relative to the mean, when switches without hosts choose their part.
@@ -255,12 +256,12 @@ def split(net: Net, cut: Partition, events: Callable[[], dict[str, Any]]) -> lis
     mail = mailboxes(cut, net.mail.barrier, size)
     nets = []
     for part in range(parts):
-        count = net.count.copy()
+        count = copied(net.count)
         count["part"] = part
         nets.append(net._replace(
             **events(), count=count, mail=mail,
-            due=np.zeros_like(net.due), best=np.zeros_like(net.best),
-            loads=np.zeros_like(net.loads),
+            due=np.zeros_like(net.due), best=aligned(len(net.best), net.best.dtype),
+            loads=aligned(len(net.loads), net.loads.dtype),
             trace=net.trace._replace(
                 front_ps=net.trace.front_ps.copy(), hops=net.trace.hops.copy()
             ),
@@ -293,7 +294,7 @@ def _of_part(
 
     `begin`: operations that begin. `later`: places in the timeline.
     """
-    heap, counts = ranks.heap, ranks.count.copy()
+    heap, counts = ranks.heap, copied(ranks.count)
     counts["ready_tail"] = len(begin)
     ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
     ready[: len(begin)] = begin
@@ -306,6 +307,6 @@ def _of_part(
         heap=heap._replace(
             time=np.empty(events, dtype=heap.time.dtype),
             item=np.empty(events, dtype=heap.item.dtype),
-            size=heap.size.copy(),
+            size=copied(heap.size),
         ),
     )  # fmt: skip

@@ -18,12 +18,12 @@ from weft.kernels.packet.net import Net
 from weft.kernels.program.events import END
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
+from weft.kernels.records import aligned
 from weft.sim.common.programs import lay_ranks
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.common.windows import Windows, carry_events
 from weft.sim.packet.connections import Connections
-from weft.sim.packet.network import aligned
 from weft.sim.packet.partition import Partition, split_programs
 from weft.workload import Kind
 from weft.workload.rolled import RolledWorkload, refined

@@ -16,7 +16,7 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.parts import parts, renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
-from weft.kernels.records import record
+from weft.kernels.records import aligned, record
 from weft.kernels.teams import Team
 from weft.sim.common.programs import lay_ranks
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
@@ -24,7 +24,7 @@ from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
-from weft.sim.packet.network import PacketNetwork, aligned
+from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.partition import Partition, mailboxes, split, split_programs
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.rolled import PacketWindows
