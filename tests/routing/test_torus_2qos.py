@@ -11,7 +11,7 @@ from weft.fabrics.load import fabric as load
 from weft.routing import route
 from weft.routing.opensm.torus_conf import parse, write
 from weft.routing.routes import TableRoutes
-from weft.routing.structure.torus import Torus, find_tori, is_complete
+from weft.routing.structure.torus import Torus, find_tori
 from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
@@ -74,7 +74,7 @@ def test_tori_and_meshes_are_found_whatever_the_ports_and_names(spec: str, text:
     for fabric in (load(spec), load(spec).shuffled(1), load(spec).shuffled(2)):
         torus = one(fabric)
         assert torus.folded().text() == text
-        assert is_complete(fabric, torus)
+        assert torus.complete
         check_steps(fabric, torus)
         check_steps(fabric, torus.folded())
 
@@ -109,7 +109,7 @@ def test_a_torus_with_one_missing_cable_or_switch_is_found(spec: str, seed: int)
         torus = one(fabric)
         assert torus.folded().text() == complete.text()
         assert torus.missing == switches
-        assert not is_complete(fabric, torus)
+        assert not torus.complete
         check_steps(fabric, torus)
 
 
@@ -131,7 +131,7 @@ def test_a_torus_with_short_rings_or_a_small_mesh_and_two_missing_cables_is_foun
         torus = one(fabric)
         assert torus.folded().text() == one(whole).folded().text()
         assert torus.missing == 0
-        assert not is_complete(fabric, torus)
+        assert not torus.complete
         check_steps(fabric, torus)
 
 

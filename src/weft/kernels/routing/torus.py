@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.lean import lean_njit
 
 
@@ -274,53 +275,58 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
 
 
 @njit(cache=True)
-def _fill_sls(torus, ties, side, targets, bits, level, sl):
+def _fill_sls(torus, ties, side, targets, share, sl):
     """Fill the SL of the path from each row to each destination.
 
-    `side`, uint8 [destinations listed in `targets`]: 1 if their ties lead down, else 0. `bits`,
-    uint8 [dimensions, largest radix], and `level`, uint8 [rows]: work space.
+    `side`, uint8 [destinations listed in `targets`]: 1 if their ties lead down, else 0. `share`,
+    uint8 [destinations], initially 0: work space for the SL bits of one dimension, which are the
+    same from all rows of one coordinate.
     """
-    radix, ring, coordinate = torus.radix, torus.ring, torus.coordinate
-    count = len(torus.rows)
-    for row in range(count):
-        # Four bits for each side.
-        for d in range(len(radix)):
-            a = coordinate[row, d]
-            for b in range(radix[d]):
-                bits[d, b] = 0
-                for way in range(2 if ring[d] and a != b else 0):
-                    up = _ring_direction(a, b, radix[d], True, way == 0 if ties else b > a)
-                    if (up == 1) != (b > a):
-                        bits[d, b] |= torus.sl_bit[d] << (4 * way)
-        for target in range(count):
-            both = np.uint8(0)
-            for d in range(len(radix)):
-                both |= bits[d, coordinate[target, d]]
-            level[target] = both
-        line = sl[torus.rows[row]]
-        for target in range(count):
-            for k in range(targets.offset[target], targets.offset[target + 1]):
-                line[targets.destination[k]] = (level[target] >> (4 * side[k])) & 15
+    for d in range(len(torus.radix)):
+        for a in range(torus.radix[d] if torus.ring[d] and torus.sl_bit[d] > 0 else 0):
+            for target in range(len(torus.rows)):
+                b = torus.coordinate[target, d]
+                for k in range(targets.offset[target], targets.offset[target + 1]):
+                    tie_up = side[k] == 0 if ties else b > a
+                    up = _ring_direction(a, b, torus.radix[d], True, tie_up) == 1
+                    crosses = a != b and up != (b > a)
+                    share[targets.destination[k]] = torus.sl_bit[d] if crosses else 0
+            for row in range(len(torus.rows)):
+                if torus.coordinate[row, d] == a:
+                    line = sl[torus.rows[row]]
+                    for k in range(len(share)):
+                        line[k] |= share[k]
 
 
 @njit(cache=True)
-def _count_flows(target, torus, chosen, flows):
-    """Fill the number of flows to a target row that each row sends or forwards."""
-    flows[:] = 0
+def _count_flows(target, torus, chosen, waits, flows):
+    """Fill the number of flows to a target row that each row sends or forwards.
+
+    `waits`, int32 [rows]: work space for the number of neighbours whose flows are not yet known.
+    """
+    for row in range(len(flows)):
+        flows[row] = torus.sources[row]
+        waits[row] = 0
+    for row in range(len(flows)):
+        if chosen[row] >= 0:
+            waits[torus.step[row, chosen[row]]] += 1
     for row in range(len(flows)):
         at = row
-        while at != target and chosen[at] >= 0:
-            flows[at] += torus.sources[row]
-            at = torus.step[at, chosen[at]]
+        while waits[at] == 0 and chosen[at] >= 0:
+            waits[at] = -1
+            near = torus.step[at, chosen[at]]
+            flows[near] += flows[at]
+            waits[near] -= 1
+            at = near
 
 
 @njit(cache=True)
 def _lightest(first, last, load):
     """Return the cable of least load from `first` up to `last`."""
-    pick = first
+    pick, least = first, load[first]
     for i in range(first + 1, last):
-        if load[i] < load[pick]:
-            pick = i
+        pick = i if load[i] < least else pick  # without a branch
+        least = min(least, load[i])
     return pick
 
 
@@ -356,7 +362,7 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     up = np.empty((len(radix), widest), dtype=np.uint8)
     chosen = np.empty((2, count), dtype=np.int8)
     flows = np.zeros((2, count), dtype=np.int64)
-    known = np.zeros(2, dtype=np.uint8)
+    first = np.empty(2, dtype=np.int64)
     sides = np.zeros(len(targets.destination), dtype=np.uint8)
     state = np.zeros(count, dtype=np.uint8)
     trail = np.empty(count, dtype=np.int32)
@@ -364,7 +370,7 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     next_cable = np.zeros((2, len(group_offset)), dtype=np.int64)
     for o in range(count):
         target = order[o]
-        known[:] = 0
+        first[:] = -1
         adapters = 0
         for k in range(targets.offset[target], targets.offset[target + 1]):
             destination = targets.destination[k]
@@ -376,13 +382,17 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
             if not switch:
                 adapters += 1
             line, ports = chosen[side], table[destination]
-            if not known[side]:
-                known[side] = 1
+            if first[side] < 0:
+                first[side] = destination
                 _choose_steps(target, torus, ties, side == 0, whole, up, line)
                 if not complete:
                     _repair_steps(target, step, last_first, line, state, trail)
                 if parallel and balanced:
-                    _count_flows(target, torus, line, flows[side])
+                    _count_flows(target, torus, line, trail, flows[side])
+            elif not parallel:
+                copy_values(ports, table[first[side]], len(ports))
+                ports[rows[target]] = targets.port[destination]
+                continue
             for row in range(count):
                 if line[row] < 0:
                     continue
@@ -394,8 +404,10 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                     load[pick] += flows[side, row] * group_cost[pick]
                 elif last > pick + 1:
                     turn = next_cable[1 if switch else 0, group]
-                    next_cable[1 if switch else 0, group] = turn + 1
-                    pick += turn % (last - pick)
+                    next_cable[1 if switch else 0, group] = (
+                        turn + 1 if turn + 1 < last - pick else 0
+                    )
+                    pick += turn
                 ports[rows[row]] = group_port[pick]
             ports[rows[target]] = targets.port[destination]
-    _fill_sls(torus, ties, sides, targets, up, state, sl)
+    _fill_sls(torus, ties, sides, targets, np.zeros(sl.shape[1], np.uint8), sl)

@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
 from weft.routing.lane_assignment import MaxVls, assign_lanes
 from weft.routing.opensm.torus_conf import AXES, TorusConf, read
 from weft.routing.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
-from weft.routing.structure.torus import Torus, find_tori, is_complete
+from weft.routing.structure.torus import Torus, find_tori
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops
 
@@ -94,7 +94,7 @@ def torus_2qos(
     empty_table(fabric)
     settings = _Settings(balance, qos_level, max_vls, management, read(conf) if conf else None)
     tori = find_tori(fabric)
-    complete = all(is_complete(fabric, torus) for torus in tori)
+    complete = all(torus.complete for torus in tori)
     if settings.conf is not None:
         tori = _as_configured(fabric, tori, settings.conf)
     reason = ""
@@ -191,7 +191,7 @@ def _routed(
 ) -> TableRoutes:
     table = empty_table(fabric)
     sl = np.zeros((fabric.graph.num_rows, fabric.num_destinations), dtype=np.uint8)
-    dimension = np.full(len(fabric.graph.row_link), -1, dtype=np.int16)
+    dimension = np.full(len(fabric.graph.row_link), -1, dtype=np.int8)
     bit = np.full(NUM_SLS, -1, dtype=np.int16)
     lanes = 1
     for torus in tori:
@@ -264,7 +264,7 @@ def _fill(
     bits: NDArray[np.int16],
     table: NDArray[np.unsignedinteger[Any]],
     sl: NDArray[np.uint8],
-    dimension: NDArray[np.int16],
+    dimension: NDArray[np.int8],
 ) -> None:
     """Fill tables, SLs and the dimension of each port slot for the rows of one torus."""
     graph = fabric.graph
@@ -341,11 +341,11 @@ def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int3
     Hops around a ring end before they reach the row again.
     """
     reach = np.zeros(step.shape, dtype=np.int32)
-    for group in range(step.shape[1]):
-        at = np.arange(len(step), dtype=np.int32)
-        for _ in range(int(radix[group // 2]) - 1):
-            at = np.where(at >= 0, step[at, group], -1)
-            reach[:, group] += at >= 0
+    group = np.arange(step.shape[1])
+    at = np.repeat(np.arange(len(step), dtype=np.int32)[:, None], len(group), axis=1)
+    for hop in range(1, radix.max(initial=1)):
+        at = np.where((at >= 0) & (hop < radix[group // 2]), step[at, group], -1)
+        reach += at >= 0
     return reach
 
 
@@ -364,7 +364,7 @@ def _target_order(
 
 
 def _lanes(
-    fabric: Fabric, dimension: NDArray[np.int16], bit: NDArray[np.int16], turns: bool, levels: bool
+    fabric: Fabric, dimension: NDArray[np.int8], bit: NDArray[np.int16], turns: bool, levels: bool
 ) -> VirtualLanes:
     """Return the SL-to-VL table of each (row, input port, output port).
 
@@ -388,7 +388,7 @@ def _lanes(
     index = np.empty(int((ports.astype(np.int64) ** 2).sum()), dtype=np.int32)
     for width in np.unique(ports):
         rows = np.flatnonzero(ports == width)
-        own = dimension[graph.row_base[rows, None] + np.arange(width)].astype(np.int32)
+        own = dimension[graph.row_base[rows, None] + np.arange(width)]
         against = own[:, :, None] > own[:, None, :]
         onward = np.where(own >= 0, 2 * own, 2 * dimensions)[:, None, :]
         table = onward + (against & (own >= 0)[:, None, :])

@@ -143,30 +143,32 @@ def steps_of(links: NeighbourGraph, squares: Squares, least: int, guess: bool) -
 
     Raises `NotApplicable` if a switch would have two cables of one step.
     """
-    one, two, square, strong = squares.one, squares.two, squares.square, squares.strong
     degree = np.diff(links.offset)
     tail = np.repeat(np.arange(len(degree)), degree)
     at_head = (tail == links.high[links.edge]).astype(np.uint8)
-    classes, step = np.unique(squares.parent, return_inverse=True)
-    step = step.astype(np.int64)
+    roots = squares.parent == np.arange(len(squares.parent))
+    step, size = (np.cumsum(roots) - 1)[squares.parent], int(roots.sum())
     turned = squares.flip.copy()
-    size = len(classes)
     while True:
         port = 2 * step[links.edge] + (at_head ^ turned[links.edge])
         _refuse_forks(links, tail, port)
-        p, q = port[one], port[two]
-        together = np.unique(_pair(p[square == 1] // 2, q[square == 1] // 2, size))
-        apart = (square == 0) & ~np.isin(_pair(p // 2, q // 2, size), together) & (p // 2 != q // 2)
-        sure, counts = np.unique(_both(p, q, apart & (strong == 1)), axis=0, return_counts=True)
-        sure = sure[counts >= least]
+        pairs = _pair(port[squares.one], port[squares.two], 2 * size)
+        # Most rows of a torus have the same pairs of ports.
+        kinds, counts = np.unique(
+            4 * pairs + 2 * squares.square + squares.strong, return_counts=True
+        )
+        p, q = np.divmod(kinds // 4, 2 * size)
+        square, strong, steps = kinds & 2 > 0, kinds & 1 > 0, _pair(p // 2, q // 2, size)
+        together = np.unique(steps[square])
+        apart = ~square & ~np.isin(steps, together) & (p // 2 != q // 2)
+        sure = _both(p, q, apart & strong & (counts >= least))
         joins = _joins(sure)
         if not len(joins):
             break
         step, turned, size = _united(step, turned, joins, size)
     partner = {int(a): int(b) for a, b in sure.tolist()}
     if guess:
-        weak = np.unique(_both(p, q, apart & (strong == 0)), axis=0)
-        _match_unique(partner, weak)
+        _match_unique(partner, _both(p, q, apart & ~strong))
     weight = np.bincount(step, minlength=size)
     chains = _independent(_chains(partner, size), weight, together, size)
     return Steps(step, turned, chains)
@@ -189,8 +191,9 @@ def _pair(a: NDArray[np.int64], b: NDArray[np.int64], size: int) -> NDArray[np.i
 
 
 def _both(p: NDArray[np.int64], q: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the kept pairs in both orders, int64 [pairs, 2]."""
-    return np.concatenate((np.stack((p[keep], q[keep]), 1), np.stack((q[keep], p[keep]), 1)))
+    """Return the kept pairs in both orders, int64 [pairs, 2], ascending."""
+    both = np.concatenate((np.stack((p[keep], q[keep]), 1), np.stack((q[keep], p[keep]), 1)))
+    return both[np.lexsort(both.T[::-1])]
 
 
 def _joins(sure: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -305,11 +308,21 @@ class Torus:
     wraps: tuple[bool, ...]
     #: int32 [rows, dimensions], in the order of `rows`.
     coordinate: NDArray[np.int32]
+    #: Number of pairs of neighbours that a cable joins.
+    joined: int = 0
 
     @property
     def missing(self) -> int:
         """Number of grid positions without a switch."""
         return prod(self.radix) - len(self.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all switches and all cables between neighbours exist."""
+        return not self.missing and self.joined == sum(
+            len(self.rows) // size * (size if wrap and size > 2 else size - 1)
+            for size, wrap in zip(self.radix, self.wraps, strict=True)
+        )
 
     def folded(self) -> Torus:
         """Return the torus with rings of four in place of pairs of dimensions of two switches."""
@@ -407,7 +420,7 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
         repaired = next(_repaired(links), None)
         if repaired is None:
             raise
-        torus = repaired
+        torus = replace(repaired, joined=len(links.low))
     if sum(1.0 if size > 2 else 0.5 for size in torus.radix) > MAX_DIMENSIONS:
         raise NotApplicable(f"the torus has more than {MAX_DIMENSIONS} dimensions")
     return _canonical(links, torus)
@@ -424,7 +437,7 @@ def _repaired(links: NeighbourGraph) -> Iterator[Torus]:
             torus = _best(_linked(links.fabric, links.rows, low, high))
         except NotApplicable:
             continue
-        if not torus.missing and len(low) == _num_steps(torus):
+        if torus.complete:
             yield torus
 
 
@@ -547,7 +560,7 @@ def _placed(links: NeighbourGraph, steps: Steps) -> Torus:
     grid = _Grid(links, radix, wraps, coordinate)
     grid.fill()
     grid.check()
-    return Torus(links.rows, tuple(grid.radix), tuple(grid.wraps), grid.coordinate)
+    return Torus(links.rows, tuple(grid.radix), tuple(grid.wraps), grid.coordinate, len(links.low))
 
 
 def _spread(links: NeighbourGraph, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
@@ -709,16 +722,3 @@ def _canonical(links: NeighbourGraph, torus: Torus) -> Torus:
         keys.append((-size, not wrap, min([x for x in (up, down) if x is not None], default=2**64)))
     order = sorted(range(len(keys)), key=keys.__getitem__)
     return torus.arranged(order, [offset[d] for d in order], [sign[d] for d in order])
-
-
-def is_complete(fabric: Fabric, torus: Torus) -> bool:
-    """Return whether all switches and all cables between neighbours exist."""
-    return not torus.missing and len(links_of(fabric, torus.rows).low) == _num_steps(torus)
-
-
-def _num_steps(torus: Torus) -> int:
-    """Return the number of pairs of neighbours of a torus without missing switches."""
-    return sum(
-        len(torus.rows) // size * (size if wrap and size > 2 else size - 1)
-        for size, wrap in zip(torus.radix, torus.wraps, strict=True)
-    )

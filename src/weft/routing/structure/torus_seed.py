@@ -46,7 +46,8 @@ def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
             f"specifies {_size_text(conf)}, but the fabric is a {torus.folded().text()}",
             file=conf.file,
         )
-    return Torus(torus.rows, conf.radix, conf.wraps, np.stack(columns, axis=1).astype(np.int32))
+    coordinate = np.stack(columns, axis=1).astype(np.int32)
+    return replace(torus, radix=conf.radix, wraps=conf.wraps, coordinate=coordinate)
 
 
 def _size_text(conf: TorusConf) -> str:
@@ -261,17 +262,17 @@ def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDA
                     at[d] += far
                     discovered.setdefault(tuple(a % n for a, n in zip(at, size, strict=True)))
     numbers = [n for n in range(8) if not any(n >> d & 1 and size[d] == 1 for d in range(3))]
-    cubes = [
-        {n: tuple((at[d] + (n >> d & 1)) % size[d] for d in range(3)) for n in numbers}
-        for at in (back[::-1] for back in np.ndindex(*size[::-1]))
-        if all(torus.wraps[d] or at[d] < max(size[d] - 1, 1) for d in range(3))
-    ]
+    cells = np.indices(size[::-1]).reshape(3, -1)[::-1].T
+    first = cells[(np.array(torus.wraps) | (cells < np.maximum(size, 2) - 1)).all(axis=1)]
+    corners = (first[:, None] + (np.array(numbers)[:, None] >> np.arange(3) & 1)) % size
+    cubes = [dict(zip(numbers, map(tuple, each), strict=True)) for each in corners.tolist()]
     known = 0
     while known < len(discovered):
         known = len(discovered)
         for cube in cubes:
             while _search(torus, index, cube, discovered):
                 pass
+        cubes = [cube for cube in cubes if not discovered.keys() >= set(cube.values())]
     order = [index[at] for at in discovered if at in index]
     rest = sorted(set(range(len(torus.rows))) - set(order))
     return np.array(order + rest, dtype=np.int32)
