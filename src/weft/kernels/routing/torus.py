@@ -40,6 +40,27 @@ class TorusArrays(NamedTuple):
     group_cost: Any
 
 
+class TorusSpace(NamedTuple):
+    """Work space of `torus_tables`, initially 0; the first number of two is the side of a tie."""
+
+    #: uint8 [dimensions, largest radix], int8 and int64 [2, rows], int64 [2]: directions, groups
+    #: and flows of the paths to one target, and the first destination with these paths.
+    up: Any
+    chosen: Any
+    flows: Any
+    first: Any
+    #: uint8 and uint8 [destinations]: side of each listed destination; SL bits of one dimension.
+    side: Any
+    share: Any
+    #: uint8 and int32 [rows]: see `_repair_steps`.
+    state: Any
+    trail: Any
+    #: float64 [ports], int64 [2, groups]: load of each parallel cable; the next one of each group
+    #: to adapters and to switches.
+    load: Any
+    next_cable: Any
+
+
 @njit(cache=True, inline="always")
 def _root(edge, parent, flip):
     """Return the representative of an edge's class, and whether the edge points against it."""
@@ -240,7 +261,8 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
     the last or, if `last_first`, in reverse.
     """
     rows = len(chosen)
-    state[:] = 0
+    for row in range(rows):
+        state[row] = 0
     state[target] = 2
     for start in range(rows):
         length = 0
@@ -330,8 +352,8 @@ def _lightest(first, last, load):
     return pick
 
 
-@njit(cache=True)
-def torus_tables(torus, balanced, complete, last_first, order, targets, table, sl):
+@lean_njit()
+def torus_tables(torus, balanced, complete, last_first, order, targets, space, table, sl):
     """Fill the tables and SLs of one torus or mesh.
 
     - `torus`: parts of `TorusArrays`.
@@ -349,28 +371,19 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
     group_offset, group_port, group_cost = torus.group_offset, torus.group_port, torus.group_cost
     count = len(rows)
     groups = step.shape[1]
-    widest = 1
+    up, chosen, flows, first = space.up, space.chosen, space.flows, space.first
+    sides, load, next_cable = space.side, space.load, space.next_cable
     ties = parallel = False
     for d in range(len(radix)):
-        widest = max(widest, radix[d])
         if balanced and ring[d] and radix[d] > 2 and radix[d] % 2 == 0:
             ties = True
     for group in range(len(group_offset) - 1):
         if group_offset[group + 1] - group_offset[group] > 1:
             parallel = True
     whole = _is_whole(torus)
-    up = np.empty((len(radix), widest), dtype=np.uint8)
-    chosen = np.empty((2, count), dtype=np.int8)
-    flows = np.zeros((2, count), dtype=np.int64)
-    first = np.empty(2, dtype=np.int64)
-    sides = np.zeros(len(targets.destination), dtype=np.uint8)
-    state = np.zeros(count, dtype=np.uint8)
-    trail = np.empty(count, dtype=np.int32)
-    load = np.zeros(len(group_port), dtype=np.float64)
-    next_cable = np.zeros((2, len(group_offset)), dtype=np.int64)
     for o in range(count):
         target = order[o]
-        first[:] = -1
+        first[0] = first[1] = -1
         adapters = 0
         for k in range(targets.offset[target], targets.offset[target + 1]):
             destination = targets.destination[k]
@@ -386,9 +399,9 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                 first[side] = destination
                 _choose_steps(target, torus, ties, side == 0, whole, up, line)
                 if not complete:
-                    _repair_steps(target, step, last_first, line, state, trail)
+                    _repair_steps(target, step, last_first, line, space.state, space.trail)
                 if parallel and balanced:
-                    _count_flows(target, torus, line, trail, flows[side])
+                    _count_flows(target, torus, line, space.trail, flows[side])
             elif not parallel:
                 copy_values(ports, table[first[side]], len(ports))
                 ports[rows[target]] = targets.port[destination]
@@ -410,4 +423,4 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, table, s
                     pick += turn
                 ports[rows[row]] = group_port[pick]
             ports[rows[target]] = targets.port[destination]
-    _fill_sls(torus, ties, sides, targets, np.zeros(sl.shape[1], np.uint8), sl)
+    _fill_sls(torus, ties, sides, targets, space.share, sl)

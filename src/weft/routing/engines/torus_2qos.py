@@ -320,10 +320,22 @@ def _fill(
     )
     no_path = int(np.iinfo(table.dtype).max)
     targets = TableTargets(listed_offset, listed, ports, fabric.num_endpoints, 0, no_path)
+    space = kernels.TorusSpace(
+        up=np.zeros((size, max(torus.radix, default=0)), dtype=np.uint8),
+        chosen=np.zeros((2, count), dtype=np.int8),
+        flows=np.zeros((2, count), dtype=np.int64),
+        first=np.zeros(2, dtype=np.int64),
+        side=np.zeros(len(listed), dtype=np.uint8),
+        share=np.zeros(sl.shape[1], dtype=np.uint8),
+        state=np.zeros(count, dtype=np.uint8),
+        trail=np.zeros(count, dtype=np.int32),
+        load=np.zeros(len(order)),
+        next_cable=np.zeros((2, len(offset)), dtype=np.int64),
+    )
     kernels.torus_tables(
         StateParts(given), not settings.as_opensm, complete, last_first,
         _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
-        StateParts(targets), table, sl,
+        StateParts(targets), StateParts(space), table, sl,
     )  # fmt: skip
 
 

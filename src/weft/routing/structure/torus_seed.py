@@ -290,7 +290,7 @@ def _search(
     the switch behind the neighbour, in a straight line, is also known.
     """
     unknown = [n for n, at in cube.items() if at not in discovered and at in index]
-    if len(cube) - len(unknown) < len(cube).bit_length() - 1:
+    if not unknown or len(cube) - len(unknown) < len(cube).bit_length() - 1:
         return False
     known = {n for n, at in cube.items() if at in discovered}
     for n in unknown:
