@@ -209,8 +209,6 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     rate
         Rate of cables whose ports do not state one, or the half of it that they lack.
 

@@ -29,8 +29,6 @@ def write(fabric: Fabric, *, hosts: bool = True) -> str:
 
     Parameters
     ----------
-    fabric
-        Fabric to draw.
     hosts
         Draw every host; otherwise label each switch with its number of hosts.
     """

@@ -89,8 +89,6 @@ def read(text: str, file: str, *, systems: str | None = None, rate: str = DEFAUL
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     systems
         Folder with system files (``.ibnl``); Debian's libibdm1 has one, ``ibdm1.5.7/ibnl``.
     rate

@@ -43,8 +43,6 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     rate
         Rate of cables whose lines do not state one.
 

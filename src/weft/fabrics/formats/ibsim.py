@@ -65,8 +65,6 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     rate
         Rate of cables for which the file states none; ibsim itself uses 4xSDR.
 

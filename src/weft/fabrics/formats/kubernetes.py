@@ -31,8 +31,6 @@ def write(fabric: Fabric, *, keys: Literal["names", "tiers"] = "names") -> str:
 
     Parameters
     ----------
-    fabric
-        Fabric to write.
     keys
         ``names``: ``network.topology.nvidia.com/leaf``, ``spine`` and ``core``, of topograph before
         1.0. ``tiers``: ``fabric.topograph.run/tier-0``, ``tier-1`` and so on.

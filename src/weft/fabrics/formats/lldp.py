@@ -91,8 +91,6 @@ def read(
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     device
         Name of the device of which this is the output. Default: the name that the file states
         (``local-chassis``), else that of the file without ``.json``, ``.txt`` or ``.lldp``.
@@ -136,8 +134,6 @@ def read_table(
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     device
         Name of the switch. Default: the name of the file without ``.txt``.
     hosts

@@ -109,8 +109,6 @@ def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     rate
         Rate of cables whose lines do not state one, or the half of it that they lack.
 
@@ -175,11 +173,6 @@ def _plain(label: str) -> int | None:
 @reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=_sniff(_HEAD_EXT))
 def read_net_dump_ext(text: str, file: str) -> Netlist:
     """ibdiagnet2.net_dump_ext: rates, LIDs and names of all ports; cables come from other files.
-
-    Parameters
-    ----------
-    text, file
-        Contents of the file and its name.
 
     Raises
     ------

@@ -27,11 +27,6 @@ def read(text: str, file: str) -> Netlist:
 
     They have no cables, so a file that has them must be given, too.
 
-    Parameters
-    ----------
-    text, file
-        Contents of the file and its name.
-
     Raises
     ------
     InputError

@@ -245,8 +245,6 @@ def write_fabric(
 
     Parameters
     ----------
-    fabric
-        Fabric to write.
     path
         The file; an existing file is replaced once the new one is complete.
     format

@@ -40,8 +40,6 @@ def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
 
     Parameters
     ----------
-    text, file
-        Contents of the file and its name.
     rate
         Rate of cables whose port records are missing.
 

@@ -134,8 +134,6 @@ def write(fabric: Fabric, *, root: str = "fabric") -> str:
 
     Parameters
     ----------
-    fabric
-        Fabric to write.
     root
         Name of the line that joins several tops of one connected part, because otherwise Slurm
         runs no job across them. If several parts need such a line, a number is appended.
@@ -170,8 +168,6 @@ def write_yaml(
 
     Parameters
     ----------
-    fabric
-        Fabric to write.
     topologies
         Kinds of topologies: ``tree``, ``block``, ``flat``.
     tier

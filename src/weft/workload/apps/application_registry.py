@@ -1,5 +1,8 @@
 """The registry of applications, and the functions that they share.
 
+weft passes those of these parameters that a function has: `num_ranks`, the number of ranks;
+`builder`, to which the operations are added; `places`, the machines of the ranks; and `arguments`,
+the options of a pattern. Others are the application's options.
 Each entry has the fact `source`: a paper about the program, or the program itself. Three facts are
 optional: `passes_on` says what receives the options that the entry does not declare, such as the
 traffic pattern; `small` holds options that make contract tests quick; `seeded` holds options
@@ -51,8 +54,6 @@ def application_workload(
     ----------
     spec
         An application's name, with or without options: ``"hpcg"``, ``"hpcg:local=32x32x32"``.
-    num_ranks
-        Number of ranks.
     places
         Machines and processors of the ranks; by default, each rank has a machine of its own.
     builder

@@ -114,8 +114,6 @@ def graph500(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     scale
         Scale of the graph; the benchmark's smallest class has 26, the largest 42.
     drawn

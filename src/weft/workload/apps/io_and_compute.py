@@ -57,8 +57,6 @@ def io_and_compute(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     servers, mapping
         Number and location of the I/O servers, as in the pattern `io`.
     dedicated
@@ -86,8 +84,6 @@ def io_and_compute(
         Time for which sources send in the phases ``measured``, and before it in ``warm-up``.
     seed
         Seed of all draws, including those of the patterns.
-    arguments
-        Options of the pattern.
     """
     serving = io_servers.servers_of(num_ranks, servers, mapping)
     compute, clients = halves(num_ranks, serving, dedicated, compute_half)

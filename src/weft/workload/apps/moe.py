@@ -55,8 +55,6 @@ def moe(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     tokens
         Tokens per rank.
     token

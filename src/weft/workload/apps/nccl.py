@@ -45,8 +45,6 @@ def nccl(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     collective
         Name of the collective; sendrecv is that of nccl-tests, from each rank to the next.
     size

@@ -73,8 +73,6 @@ def one_to_n(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Wo
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     size
         Size of each message in bytes.
     repetitions
@@ -103,8 +101,6 @@ def n_to_one(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Wo
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     size
         Size of each message in bytes.
     repetitions

@@ -43,8 +43,6 @@ def pattern_application(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     pattern
         Name of the pattern. Options that are not listed here are options of the pattern.
     size
@@ -57,8 +55,6 @@ def pattern_application(
     mode
         `put`: one-sided messages. `sendrecv`: each flow is a send and a receive, all started at
         once.
-    arguments
-        Options of the pattern.
     """
     spec = pattern_spec(pattern, arguments or {})
     return pattern_workload(num_ranks, spec, size, rounds=rounds, barrier=barrier, mode=mode)

@@ -42,8 +42,6 @@ def open_loop(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     pattern
         Name of a traffic pattern. Options that are not listed here are options of the pattern.
     load
@@ -63,8 +61,6 @@ def open_loop(
         Time for which sources send in phase ``measured``, and in phase ``warm-up`` before it.
     seed
         Seed of all draws, including those of the pattern.
-    arguments
-        Options of the pattern.
     """
     options = dict(arguments or {})
     if "seed" in patterns[pattern].options:

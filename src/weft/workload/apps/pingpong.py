@@ -48,8 +48,6 @@ def pingpong(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     sizes
         Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     repetitions

@@ -42,8 +42,6 @@ def ring_allreduce(
     ----------
     num_ranks
         Number of ranks, one for each copy of the model.
-    builder
-        Builder that the operations are added to.
     gradients
         Bytes of all gradients; the default is ResNet-50 in single precision.
     bucket, first_bucket

@@ -77,8 +77,6 @@ def random_ring(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     sizes
         Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     rings

@@ -50,8 +50,6 @@ def shuffle(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks.
     size
         Output of a mapper in bytes.
     mappers, reducers

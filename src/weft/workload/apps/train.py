@@ -79,10 +79,6 @@ def train(
     ----------
     num_ranks
         Number of ranks, one for each GPU.
-    places
-        Machines of the ranks.
-    builder
-        Builder that the operations are added to.
     model
         Name of a published model: its sizes are in the documentation.
     dp, tp, pp

@@ -94,13 +94,6 @@ class _Block:
 def read(text: str, file: str) -> Workload:
     """Read GOAL schedules, the text format of LogGOPSim and its relatives.
 
-    Parameters
-    ----------
-    text
-        The schedule.
-    file
-        Name of the file, for messages.
-
     Raises
     ------
     InputError
@@ -392,8 +385,6 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
 
     Parameters
     ----------
-    workload
-        Workload to write.
     whole_ns
         Round durations of calculations to nanoseconds, the resolution of GOAL.
 

@@ -55,13 +55,6 @@ def _sniff(data: str | bytes, path: Path) -> bool:
 def read(text: bytes, file: str) -> Workload:
     """Read binary GOAL schedules of LogGOPSim, ATLAHS and LogGOPSim2.
 
-    Parameters
-    ----------
-    text
-        The schedule.
-    file
-        Name of the file, for messages.
-
     Raises
     ------
     InputError
@@ -206,8 +199,6 @@ def write(
 
     Parameters
     ----------
-    workload
-        Workload to write.
     whole_ns
         Round durations of calculations to nanoseconds, the resolution of GOAL.
     layout

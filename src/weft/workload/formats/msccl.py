@@ -67,10 +67,6 @@ def read(text: str, file: str, *, size: Bytes, reduce_ns_per_byte: float = 0.0) 
 
     Parameters
     ----------
-    text
-        The schedule.
-    file
-        Name of the file, for messages.
     size
         Bytes of the buffer of an allreduce, broadcast or reduce, else of the block of one rank.
     reduce_ns_per_byte

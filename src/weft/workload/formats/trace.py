@@ -51,10 +51,6 @@ def read(
 
     Parameters
     ----------
-    text, file
-        Contents and name of the file.
-    builder
-        Class of the builder that makes the workload.
     ranks
         Number of ranks; required if the program has no RANKS line.
     seed
@@ -82,11 +78,6 @@ def read(
 @workload_writer("trace", suffixes=(".trace",))
 def write(workload: Workload) -> str:
     """Write the MPI trace language: the program of each rank.
-
-    Parameters
-    ----------
-    workload
-        Workload to write.
 
     Raises
     ------

@@ -34,8 +34,6 @@ def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     offset
         Number of the destination minus number of the source; may be negative.
     """
@@ -75,8 +73,6 @@ def ring_random(num_hosts: int, *, two_way: bool = True, seed: int = 0) -> Pairs
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     two_way
         Send to both neighbours, as b_eff does; otherwise to the right one only.
     seed

@@ -29,8 +29,6 @@ def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     dims
         Number of hosts in each dimension, the fastest dimension first.
     """
@@ -44,8 +42,6 @@ def tornado(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     dims
         Number of hosts in each dimension, the fastest dimension first.
     """
@@ -66,8 +62,6 @@ def stencil(num_hosts: int, *, dims: tuple[int, ...] | None = None, wrap: bool =
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     dims
         Number of hosts in each dimension, the fastest dimension first. In a dimension of 2 hosts
         with wrap-around, both neighbours are the same host, which receives two flows.

@@ -1,5 +1,6 @@
 """The registry of traffic patterns, and the functions that they share.
 
+weft passes the number of hosts, `num_hosts`; other parameters of a pattern are its options.
 Entries have two facts: `source`, where the literature defines the pattern, and `binary`, true for
 patterns that permute the bits of a host number.
 """
@@ -70,8 +71,6 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     spec
         A pattern's name, with or without options: ``"shift"``, ``"shift:offset=3"``.
     **options

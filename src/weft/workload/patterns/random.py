@@ -23,8 +23,6 @@ def random_permutation(num_hosts: int, *, fixed_points: bool = False, seed: int 
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     fixed_points
         Draw from all permutations; a host mapped to itself is then idle. Otherwise draw from those
         that map no host to itself (derangements), each equally likely.
@@ -46,8 +44,6 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     flows
         Number of flows from each host, whose destinations are drawn independently.
     seed
@@ -65,8 +61,6 @@ def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     two_way
         Whether the other half also sends to the first.
     seed
@@ -94,8 +88,6 @@ def hot_spot(
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     fraction
         Share of all flows, rounded to whole flows, whose destinations are drawn among the hot
         hosts, 0 to 1. The flows from a single hot host are never among these, because it cannot

@@ -42,8 +42,6 @@ def io(
 
     Parameters
     ----------
-    num_hosts
-        Number of hosts.
     servers
         Number of servers; if left out, an eighth of the hosts, at least 1.
     mapping

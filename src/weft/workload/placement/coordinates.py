@@ -22,8 +22,6 @@ def coordinates(
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     axes
         Axes from the fastest to the slowest, numbered from 0; axes that are not listed follow in
         ascending order. If left out, the order is 0, 1, 2…, as in the numbering of weft's own

@@ -16,8 +16,6 @@ def isolated(request: PlacementRequest, *, method: Isolation = "jigsaw") -> NDAr
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     method
         ``jigsaw``, or ``laas``, which rounds jobs that need several pods up to whole leaf switches.
         All jobs must be placed by the same method. `weft.workload.isolation` describes the methods;

@@ -38,8 +38,6 @@ def block(
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     size
         Number of hosts in a block; the second block of the first leaf follows the first block of
         the last leaf. If left out, all hosts of a leaf are one block.
@@ -68,8 +66,6 @@ def cyclic(
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     size
         Number of hosts of each leaf per round.
     order

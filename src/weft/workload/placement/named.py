@@ -27,8 +27,6 @@ def hosts(request: PlacementRequest, *, list: tuple[str, ...]) -> NDArray[np.int
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     list
         Names or GUIDs, each at most once; brackets hold numbers: ``n[1-3,7]``, ``n[001-036]``,
         ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters
@@ -62,8 +60,6 @@ def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     path
         Path of the file.
 

@@ -41,8 +41,6 @@ def random(
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     seed
         Seed of the random order; equal seeds give equal placements.
     over

@@ -1,4 +1,7 @@
-"""The registry of placements, and the classes and functions that they share."""
+"""The registry of placements, and the classes and functions that they share.
+
+weft passes a `PlacementRequest`; other parameters of a placement are its options.
+"""
 
 from __future__ import annotations
 

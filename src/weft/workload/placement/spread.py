@@ -26,8 +26,6 @@ def spread(
 
     Parameters
     ----------
-    request
-        Allowed hosts and number of ranks.
     positions
         Position among the allowed hosts of a leaf: one further on each next leaf (``different``),
         or the first that is free (``same``).
