@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,18 +80,25 @@ PHASE_COLUMNS: Mapping[str, Column] = {
 }
 
 
-class Replay:
-    """Times of the operations and messages of a workload, as tables.
-
-    The subclass of each simulation level defines `fabric`, `engine`, `workload`, `host`, `options`,
-    the times of operations in ns (-1 for events that did not happen) and `alone_ns`.
-    """
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Run:
+    """What results of all levels with time have in common, see `FlowResult`."""
 
     fabric: Fabric
     engine: str
-    workload: Workload
     host: NDArray[np.int32]
     options: Mapping[str, Any]
+    run_s: float
+
+
+class Replay(Run):
+    """Times of the operations and messages of a workload, as tables.
+
+    The subclass of each simulation level defines `workload`, the times of operations in ns (-1 for
+    events that did not happen) and `alone_ns`.
+    """
+
+    workload: Workload
     posted_ns: Any
     ended_ns: Any
     left_ns: Any
@@ -228,13 +236,14 @@ class Replay:
         return described(self, len(self.workload.messages))
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ReplayInPicoseconds(Replay):
     """Replay of a level whose clock counts picoseconds.
 
-    The subclass defines the times of operations as int64 [operations] in ps, -1 for events that did
-    not happen.
+    The times of operations are int64 [operations] in ps, -1 for events that did not happen.
     """
 
+    workload: Workload
     posted_ps: NDArray[np.int64]
     ended_ps: NDArray[np.int64]
     left_ps: NDArray[np.int64]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from numpy.typing import NDArray
 
 from weft.core.columns import frame
 from weft.core.errors import NotApplicable
-from weft.fabrics import Fabric
-from weft.sim.common.replay import RANK_COLUMNS, described, phase_table, ratio, summarised
+from weft.sim.common.replay import RANK_COLUMNS, Run, described, phase_table, ratio, summarised
 from weft.workload.rolled import CommonProgram, RolledWorkload
 
 Ints = NDArray[np.int64]
@@ -78,17 +78,15 @@ class DroppedOperations:
         return float(min(2.0 ** ((at + 1) / _EACH + _LOW), self.longest_ns.max()))
 
 
-class RolledReplay:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RolledReplay(Run):
     """Tables of a rolled workload, without times of single operations.
 
-    The subclass of each simulation level defines these, and `links`.
+    The subclass of each simulation level defines `links`. `tally`: statistics of the operations.
+    `most_ops`: largest number of operations that existed at a time.
     """
 
-    fabric: Fabric
-    engine: str
     workload: RolledWorkload
-    host: NDArray[np.int32]
-    options: Mapping[str, Any]
     tally: DroppedOperations
     most_ops: int
 

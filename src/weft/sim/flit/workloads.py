@@ -68,7 +68,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
     """Result of a workload at the flit level.
 
@@ -104,17 +104,8 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
         Flits sent over links, and wall-clock time of the simulation.
     """
 
-    fabric: Fabric
-    engine: str
-    workload: Workload
-    host: NDArray[np.int32]
     router: Router
-    options: Mapping[str, Any]
     cycle_ns: float
-    posted_ps: NDArray[np.int64]
-    ended_ps: NDArray[np.int64]
-    left_ps: NDArray[np.int64]
-    arrived_ps: NDArray[np.int64]
     end_ps: int
     complete: bool
     deadlock: str
@@ -124,7 +115,6 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
     carried: NDArray[np.int64]
     alone: NDArray[np.int64]
     flit_hops: int
-    run_s: float
 
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages].

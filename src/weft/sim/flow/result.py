@@ -34,7 +34,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FlowResult(Replay):
     """Result of a flow-level run: times of operations and messages, and traffic of links.
 
@@ -58,13 +58,9 @@ class FlowResult(Replay):
         Wall-clock time of the simulation.
     """
 
-    fabric: Fabric
-    engine: str
     workload: Workload
-    host: NDArray[np.int32]
     network: Network
     route: NDArray[np.int32]
-    options: Mapping[str, Any]
     posted_ns: NDArray[np.float64]
     ended_ns: NDArray[np.float64]
     left_ns: NDArray[np.float64]
@@ -72,7 +68,6 @@ class FlowResult(Replay):
     num_shares: int
     num_rate_changes: int
     most_concurrent: int
-    run_s: float
 
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages]."""

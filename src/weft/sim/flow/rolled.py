@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,10 @@ class FlowWindows(Windows):
         self.began = time.perf_counter()
         network, route = _lay(fabric, routes, work, hosts, options)
         self.cells = cells = cells_of(work, network, route)
-        self.given = fabric, routes.engine, work, hosts, options, network, route, cells
+        self.result = partial(
+            RolledResult, fabric=fabric, engine=routes.engine, workload=work, host=hosts,
+            options=options, network=network, route=route, cells=cells,
+        )  # fmt: skip
         super().__init__(
             work, cells.first, cells.peer, DroppedOperations(work, cells.of_rank, cells.size)
         )
@@ -128,7 +132,10 @@ class FlowWindows(Windows):
         certain &= all(map(_in_turns, self.work.programs))
         certain |= len(self.cells.first) == self.work.num_ranks
         took = time.perf_counter() - self.began
-        return RolledResult(*self.given, self.tally, self.most_ops, self.shared, certain, took)
+        return self.result(
+            tally=self.tally, most_ops=self.most_ops, shared=self.shared, certain=certain,
+            run_s=took,
+        )  # fmt: skip
 
     def alone_ns(self, ops: Ints) -> NDArray[np.float64]:
         """Return the zero-load times of messages of the window."""

@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.fabrics import Fabric
-from weft.sim.common.rolled_result import DroppedOperations, RolledReplay
+from weft.sim.common.rolled_result import RolledReplay
 from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network
 from weft.sim.flow.result import link_table, on_wire
-from weft.workload.rolled import RolledWorkload
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RolledResult(RolledReplay):
     """Result of a rolled workload at the flow level; it has no times of single operations.
 
     Parameters
     ----------
-    fabric, engine, workload, host, options
+    fabric, engine, workload, host, options, run_s
         As in `FlowResult`.
+    tally, most_ops
+        As in `RolledReplay`.
     network, route
         The routes; and int32 [maps, ranks], the route from each rank to its peer.
-    cells, tally
-        Ranks that are alike, and the statistics.
-    most_ops
-        Largest number of operations that existed at a time.
+    cells
+        Ranks that are alike.
     shared
         Whether messages shared links; else each was shown to be alone on its own.
     certain
         Whether times are surely those of the unrolled workload. Else operations that coincide may
         have started in the order of another rank of the cell, and sums be rounded differently.
-    run_s
-        Wall-clock time of the simulation.
     """
 
-    fabric: Fabric
-    engine: str
-    workload: RolledWorkload
-    host: NDArray[np.int32]
-    options: Mapping[str, Any]
     network: Network
     route: NDArray[np.int32]
     cells: Cells
-    tally: DroppedOperations
-    most_ops: int
     shared: bool
     certain: bool
-    run_s: float
 
     @property
     def recalled(self) -> str:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
 from weft.core.frozen import read_only
-from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.replay import ReplayInPicoseconds, ratio, totals
-from weft.sim.common.rolled_result import DroppedOperations, RolledReplay
+from weft.sim.common.replay import ReplayInPicoseconds, Run, ratio, totals
+from weft.sim.common.rolled_result import RolledReplay
 from weft.sim.common.times import picoseconds
 from weft.sim.keys.key_set import KeySet
 from weft.sim.packet.congestion_control import CongestionRecord
@@ -32,7 +31,6 @@ from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
-from weft.workload.rolled import RolledWorkload
 
 if TYPE_CHECKING:
     from weft.sim.packet.fast_forward import Skipped
@@ -131,8 +129,8 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PacketCounters(WithCongestionMatrix):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PacketCounters(Run, WithCongestionMatrix):
     """Counters of every link and lane of a packet-level run.
 
     Parameters
@@ -193,12 +191,8 @@ class PacketCounters(WithCongestionMatrix):
         What was skipped; None without `fast_forward`.
     """
 
-    fabric: Fabric
-    engine: str
-    host: NDArray[np.int32]
     hardware: Hardware
     policy: str
-    options: Mapping[str, Any]
     network: PacketNetwork
     connections: Connections
     end_ps: int
@@ -221,7 +215,6 @@ class PacketCounters(WithCongestionMatrix):
     hop: NDArray[Any]
     num_hops: int
     num_events: int
-    run_s: float
     keys: KeySet | None
     threads: int
     fewer_threads: str
@@ -300,12 +293,6 @@ class PacketResult(PacketCounters, ReplayInPicoseconds):
         int64 [ops]: departure of the first byte and arrival of the last byte of every message.
     """
 
-    workload: Workload
-    posted_ps: NDArray[np.int64]
-    ended_ps: NDArray[np.int64]
-    left_ps: NDArray[np.int64]
-    arrived_ps: NDArray[np.int64]
-
     def reordering(self) -> pl.DataFrame:
         """Return one row for each connection with messages; see `REORDER_COLUMNS`.
 
@@ -376,17 +363,9 @@ class PacketResult(PacketCounters, ReplayInPicoseconds):
 class RolledPacketResult(PacketCounters, RolledReplay):
     """Result of a rolled workload at the packet level; it has no times of single operations.
 
-    Parameters
-    ----------
-    workload, tally
-        The workload, and statistics of its operations.
-    most_ops
-        Largest number of operations that existed at a time.
+    Its attributes are those of `PacketCounters`, `workload`, `tally`, the statistics of operations,
+    and `most_ops`, the largest number of operations that existed at a time.
     """
-
-    workload: RolledWorkload
-    tally: DroppedOperations
-    most_ops: int
 
 
 def alone_ns(
