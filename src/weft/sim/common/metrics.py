@@ -34,6 +34,15 @@ METRIC_COLUMNS = {
     **LOAD_COLUMNS,
 }
 
+#: Columns that name directed links, at every level.
+NAMED_LINKS = {
+    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
+    ),
+}
+
 #: Columns of `ecdf`.
 ECDF_COLUMNS = {
     "value": Column(pl.Float64, "as given", "Distinct value (ascending)"),
@@ -92,6 +101,12 @@ def link_kinds(fabric: Fabric) -> NDArray[Any]:
     auxiliary = fabric.node_kind == NodeKind.AUXILIARY
     kinds[auxiliary[fabric.link_from] | auxiliary[fabric.link_to]] = AUXILIARY
     return kinds
+
+
+def named_links(fabric: Fabric) -> dict[str, Any]:
+    """Return the columns `NAMED_LINKS` of all links."""
+    links = np.arange(fabric.num_links, dtype=np.int32)
+    return {"link": links, "name": fabric.link_names.tolist(), "kind": link_kinds(fabric)}
 
 
 def link_tiers(fabric: Fabric) -> NDArray[Any]:

@@ -81,7 +81,7 @@ PHASE_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Run:
+class TimedResult:
     """What results of all levels with time have in common, see `FlowResult`."""
 
     fabric: Fabric
@@ -91,7 +91,7 @@ class Run:
     run_s: float
 
 
-class Replay(Run):
+class Replay(TimedResult):
     """Times of the operations and messages of a workload, as tables.
 
     The subclass of each simulation level defines `workload`, the times of operations in ns (-1 for

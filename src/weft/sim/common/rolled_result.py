@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from weft.core.columns import frame
 from weft.core.errors import NotApplicable
-from weft.sim.common.replay import RANK_COLUMNS, Run, described, phase_table, ratio, summarised
+from weft.sim.common.replay import (
+    RANK_COLUMNS,
+    TimedResult,
+    described,
+    phase_table,
+    ratio,
+    summarised,
+)
 from weft.workload.rolled import CommonProgram, RolledWorkload
 
 Ints = NDArray[np.int64]
@@ -79,7 +86,7 @@ class DroppedOperations:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RolledReplay(Run):
+class RolledReplay(TimedResult):
     """Tables of a rolled workload, without times of single operations.
 
     The subclass of each simulation level defines `links`. `tally`: statistics of the operations.

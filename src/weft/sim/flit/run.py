@@ -23,7 +23,7 @@ from weft.kernels.flit.engine import NO_PACKETS, STUCK
 from weft.kernels.flit.net import FlitNet
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WAITS, congestion_matrix
-from weft.sim.common.metrics import link_kinds
+from weft.sim.common.metrics import NAMED_LINKS, named_links
 from weft.sim.common.replay import ratio
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
 from weft.sim.flit.deadlock import find_deadlock
@@ -49,11 +49,7 @@ LOST = 0.01
 CERTAIN, GROWS = 0.999, 0.9999
 
 TRAFFIC_LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
-    "name": Column(pl.String, "", "Output port and input port of the link"),
-    "kind": Column(
-        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
-    ),
+    **NAMED_LINKS,
     "flits": Column(pl.Int64, "", "Flits sent on the link in the whole run"),
     "utilisation": Column(
         pl.Float64, "", "Flits per cycle of the whole run (null: run of 0 cycles)"
@@ -150,15 +146,12 @@ class FlitTraffic:
 
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `TRAFFIC_LINK_COLUMNS`."""
-        count = self.fabric.num_links
         return frame(
             TRAFFIC_LINK_COLUMNS,
             {
-                "link": np.arange(count, dtype=np.int32),
-                "name": self.fabric.link_names[:count].tolist(),
-                "kind": link_kinds(self.fabric).tolist(),
+                **named_links(self.fabric),
                 "flits": self.flits,
-                "utilisation": ratio(self.flits, np.full(count, self.cycles)),
+                "utilisation": ratio(self.flits, np.full(len(self.flits), self.cycles)),
                 "wait_cycles": self.wait_cycles,
             },
         )

@@ -24,7 +24,7 @@ from weft.kernels.program.state import Ranks
 from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.host_parameters import NO_OVERHEAD
-from weft.sim.common.metrics import link_kinds
+from weft.sim.common.metrics import NAMED_LINKS, named_links
 from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.replay import ReplayInPicoseconds, ratio
@@ -50,11 +50,7 @@ MOST_CYCLES = 2**31 - 1
 MOST_ROUNDED = 0.001
 
 LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
-    "name": Column(pl.String, "", "Output port and input port of the link"),
-    "kind": Column(
-        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
-    ),
+    **NAMED_LINKS,
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "flits": Column(pl.Int64, "", "Flits sent on the link"),
     "utilisation": Column(
@@ -131,9 +127,7 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
         return frame(
             LINK_COLUMNS,
             {
-                "link": np.arange(count, dtype=np.int32),
-                "name": self.fabric.link_names[:count].tolist(),
-                "kind": link_kinds(self.fabric).tolist(),
+                **named_links(self.fabric),
                 "rate_gbps": rate,
                 "flits": self.flits,
                 "utilisation": ratio(

@@ -12,17 +12,13 @@ from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame
 from weft.fabrics import Fabric
-from weft.sim.common.metrics import link_kinds
+from weft.sim.common.metrics import NAMED_LINKS, named_links
 from weft.sim.common.replay import Replay, ratio
 from weft.sim.flow.network import Network, carried_bytes
 from weft.workload import Workload
 
 LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
-    "name": Column(pl.String, "", "Output port and input port of the link"),
-    "kind": Column(
-        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
-    ),
+    **NAMED_LINKS,
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "carried_bytes": Column(
         pl.Float64, "B", "Bytes sent on the link (including headers of single-packet messages)"
@@ -120,9 +116,7 @@ def link_table(
     return frame(
         LINK_COLUMNS,
         {
-            "link": np.arange(fabric.num_links, dtype=np.int32),
-            "name": fabric.link_names.tolist(),
-            "kind": link_kinds(fabric).tolist(),
+            **named_links(fabric),
             "rate_gbps": fabric.link_rate_gbps,
             "carried_bytes": carried,
             "messages": crossing.astype(np.int64),

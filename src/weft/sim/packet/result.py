@@ -18,7 +18,7 @@ from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.replay import ReplayInPicoseconds, Run, ratio, totals
+from weft.sim.common.replay import ReplayInPicoseconds, TimedResult, ratio, totals
 from weft.sim.common.rolled_result import RolledReplay
 from weft.sim.common.times import picoseconds
 from weft.sim.keys.key_set import KeySet
@@ -130,7 +130,7 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PacketCounters(Run, WithCongestionMatrix):
+class PacketCounters(TimedResult, WithCongestionMatrix):
     """Counters of every link and lane of a packet-level run.
 
     Parameters

@@ -19,7 +19,7 @@ from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.routing.routes import Routes
-from weft.sim.common.metrics import link_kinds
+from weft.sim.common.metrics import NAMED_LINKS, named_links
 from weft.sim.common.replay import SENT_COLUMNS, sent_messages
 from weft.sim.static.loads import (
     Ports,
@@ -76,11 +76,7 @@ MESSAGE_COLUMNS = {
 
 #: Columns of `StaticWorkload.links()`, one row per directed link.
 LINK_COLUMNS = {
-    "link": Column(pl.Int32, "", "Directed link (link ^ 1 is its other direction)"),
-    "name": Column(pl.String, "", "Output port and input port of the link"),
-    "kind": Column(
-        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
-    ),
+    **NAMED_LINKS,
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "carried_bytes": Column(pl.Float64, "B", "Bytes on the link (all phases)"),
     "messages": Column(
@@ -317,9 +313,7 @@ def _links(fabric: Fabric, sums: dict[str, NDArray[np.float64]]) -> pl.DataFrame
     return frame(
         LINK_COLUMNS,
         {
-            "link": np.arange(fabric.num_links, dtype=np.int32),
-            "name": fabric.link_names.tolist(),
-            "kind": link_kinds(fabric),
+            **named_links(fabric),
             "rate_gbps": fabric.link_rate_gbps,
             **sums,
             "busy_ns": sums["carried_bytes"] * _BITS / fabric.link_rate_gbps,
