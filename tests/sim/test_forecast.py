@@ -19,6 +19,7 @@ from weft.sim.forecast import memory_of
 from weft.sim.options import RunSettings
 from weft.sim.packet.state import PacketRunState
 from weft.workload import load_workload, program_order
+from weft.workload.collectives.collective_registry import Group
 from weft.workload.placement import host_of_rank
 
 TREE = "xgft:2;8,8;1,4"
@@ -255,3 +256,7 @@ def test_a_workload_that_memory_cannot_hold_is_refused_while_it_is_written(monke
     load_workload("alltoall-pairwise:size=64B", 16)  # 480 operations
     with pytest.raises(NotApplicable, match=r"operations or more would take .* use fewer ranks"):
         load_workload("alltoall-pairwise:size=64B", 64)
+    # The sizes differ: both halves of the ring are known before the first message is added.
+    monkeypatch.setattr(Group, "exchange", None)
+    with pytest.raises(NotApplicable, match=r"of 16,128 operations or more would take"):
+        load_workload("allreduce-ring:size=65B", 64)

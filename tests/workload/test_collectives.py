@@ -252,7 +252,7 @@ def test_wrong_arguments_are_refused(
         ("alltoall:size=64KiB", 100_000, "of 100000 ranks has 9,999,900,000 messages"),
         ("alltoallv:size=1", 100_000, "has 9,999,900,000 messages"),
         ("alltoallv:size=1,algorithm=pairwise", 100_000, "has 9,999,900,000 messages"),
-        ("allreduce:size=1,algorithm=ring", 100_000, "has 9,999,900,000 messages"),
+        ("allreduce:size=1,algorithm=ring", 100_000, "has 19,999,800,000 messages"),
         ("reduce-scatter:size=1,algorithm=pairwise", 100_000, "has 9,999,900,000 messages"),
         ("bcast:size=1TiB,algorithm=chain,segment=1", 2, "has 1,099,511,627,776 messages"),
         ("barrier:count=1000000000", 8, "1,000,000,000 times 48 operations"),

@@ -90,9 +90,10 @@ class _Column:
         return self._values[: self._count]
 
 
-#: Memory of an operation at the end of the construction, beyond what it takes before; and number
-#: of operations from which this is compared with the available memory, at each doubling.
-_MORE_BYTES, _UNCHECKED = 64, 2**22
+#: Memory of an operation at the end of the construction, beyond what it takes before; memory that
+#: it takes before, at least; and number of operations from which this is compared with the
+#: available memory, at each doubling.
+_MORE_BYTES, _ADDED_BYTES, _UNCHECKED = 64, 40, 2**22
 #: Largest number of operations of a workload; operation numbers have 32 bits.
 MAX_OPS = 2**31 - 2
 #: No operation, or no peer.
@@ -519,11 +520,17 @@ class ProgramOrder:
         self._count += count
         if self._count > self.max_ops:
             raise InputError(f"{self.name}: more than {self.max_ops:,} operations")
-        if self._count >= self._checked and self.max_ops == MAX_OPS:  # not of rolled workloads
+        if self._count >= self._checked:
             self._checked = 2 * self._count
+            self.need_memory_for(0)
+
+    def need_memory_for(self, more: int) -> None:
+        """Refuse operations, those added and `more`, that do not fit in memory."""
+        if self.max_ops == MAX_OPS:  # not of rolled workloads
+            count = self._count + more
             need_memory(
-                _MORE_BYTES * self._count,
-                f"{self.name or 'a workload'} of {self._count:,} operations or more",
+                _MORE_BYTES * count + _ADDED_BYTES * more,
+                f"{self.name or 'a workload'} of {count:,} operations or more",
                 "use fewer ranks or shorter programs",
             )
 

@@ -74,6 +74,7 @@ def rabenseifner(group: Group) -> None:
 @algorithm("allreduce", "ring", source="Patarasuk and Yuan 2009; Baidu, NCCL")
 def ring(group: Group) -> None:
     """Reduce-scatter, then allgather, around a ring; 2(n - 1) rounds of 1/n of the buffer."""
+    group.expect(2 * group.n * (group.n - 1))
     blocks = Blocks(group.cut(evenly(group.sizes, group.n)))
     ring_reduce_steps(group, blocks)
     ring_steps(group, blocks)

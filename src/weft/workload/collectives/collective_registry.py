@@ -247,6 +247,8 @@ class Group:
         ------
         InputError
             If the messages of all groups are too many for a workload.
+        OutOfMemory
+            If their operations do not fit in memory.
         """
         total = messages * len(self._members)
         if 2 * total + self._builder.num_ops > self._builder.max_ops:
@@ -255,6 +257,7 @@ class Group:
                 f"expected at most {self._builder.max_ops // 2:,} in a workload; the flow level "
                 "counts operations that ranks have in common, as with equal sizes, only once"
             )
+        self._builder.need_memory_for(2 * total)
 
     # -- operations --------------------------------------------------------------------------------
 
