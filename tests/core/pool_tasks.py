@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import InputError
-from weft.core.pool import time_left
+from weft.core.pool import common_to_kind, time_left
 
 Watch = Callable[[Any], None]
 
@@ -42,6 +43,14 @@ def linger(shared: object, task: int, watch: Watch) -> int:
         watch(None)
         time.sleep(0.005)
     return -1
+
+
+def linger_in_part(shared: object, task: str, watch: Watch) -> str:
+    """Linger in what is common to a kind, after it, or not at all."""
+    with contextlib.suppress(InputError), common_to_kind():
+        linger(shared, task == "a common", watch)
+        fail(shared, int(task == "c fails"), watch)
+    return task if linger(shared, task.endswith("own"), watch) else ""
 
 
 def join(shared: str, task: str, watch: Watch) -> str:

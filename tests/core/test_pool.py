@@ -25,6 +25,7 @@ from tests.core.pool_tasks import (
     join,
     linger,
     linger_and_tell,
+    linger_in_part,
     log_and_wait,
     strike,
 )
@@ -140,6 +141,17 @@ def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
     found = ends(Workers(fill, None, 1, limit_bytes=300 << 20), [1, 400 << 20, 1])
     assert [found[number].over for number in range(3)] == ["", "memory", ""]
     assert (found[0].value, found[2].value) == (1, 1)
+
+
+def test_what_tasks_have_in_common_is_cut_once() -> None:
+    tasks = ["a common", "a", "a own", "b own", "b", "c fails", "c own", "c"]
+    workers = Workers(linger_in_part, None, 1, limit_s=3.0, kind=lambda task: task[0])
+    found = ends(workers, tasks)
+    over = [tasks[number] for number in range(8) if found[number].over == "time"]
+    assert over == ["a common", "a", "a own", "b own", "c own"]
+    assert [tasks[number] for number in range(8) if found[number].wall_s > 2.9] == [
+        "a common", "b own", "c own",
+    ]  # fmt: skip
 
 
 def test_a_task_knows_how_much_time_it_has_left() -> None:

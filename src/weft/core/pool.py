@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,8 +39,9 @@ _A_MOMENT_S = 0.5
 _PR_SET_PDEATHSIG = 1
 #: Tasks that a worker has at most: the active one, and the next, so that it never waits for one.
 _AHEAD = 2
-#: ``end_s``: instant at which the task of this process is ended, by `time.monotonic`.
-_active = SimpleNamespace(end_s=math.inf)
+#: ``end_s``: instant at which the task of this process is ended, by `time.monotonic`. ``tell``:
+#: function that tells the main process whether what runs is common to tasks of one kind.
+_active = SimpleNamespace(end_s=math.inf, tell=lambda common: None)
 #: Seconds between two looks at the time and memory of workers, and at the request to stop.
 _LOOK_S = 0.05
 #: Longest time in seconds between two ticks.
@@ -78,6 +79,16 @@ def cores() -> int:
 def time_left() -> float:
     """Return the seconds after which the task of this worker process is ended; inf for no limit."""
     return float(_active.end_s - time.monotonic())
+
+
+@contextmanager
+def common_to_kind() -> Iterator[None]:
+    """Compute what tasks of one kind have in common: if this takes too long, all of them do."""
+    _active.tell(True)
+    try:
+        yield
+    finally:
+        _active.tell(False)
 
 
 def check_processes(asked: int | None) -> None:
@@ -183,6 +194,8 @@ class _Worker:
     leaving: bool = False
     #: Kind of the task that it was sent last.
     kind: object = None
+    #: Whether it computes what tasks of one kind have in common.
+    common: bool = False
 
 
 class Workers:
@@ -221,6 +234,9 @@ class Workers:
         self._finishing = False
         self._deaths: dict[int, int] = {}
         self._early_deaths = 0
+        self._kinds: dict[int, object] = {}
+        #: Kinds whose common part exceeds the limit of time. Memory may be that of other kinds.
+        self._slow: set[object] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +254,6 @@ class Workers:
         `tick`: function to call several times a second.
         """
         waiting: deque[int] = deque()
-        kinds: dict[int, object] = {}
         data: dict[int, bytes] = {}
         with _later():
             missing = self._processes - len(self._workers)
@@ -251,18 +266,25 @@ class Workers:
                     missing = _AHEAD * self._processes - len(waiting)
                     for following in itertools.islice(tasks, max(missing, 0)):
                         data[following[0]] = pickle.dumps(following, pickle.HIGHEST_PROTOCOL)
-                        kinds[following[0]] = self._kind(following[1])
+                        self._kinds[following[0]] = self._kind(following[1])
                         waiting.append(following[0])
+                    cut = [each for each in waiting if self._kinds[each] in self._slow]
+                    for number in cut:
+                        waiting.remove(number)
+                        del data[number]
+                        yield Ended(number, over="time")
+                    if cut:  # there is room to read more
+                        continue
                     if not waiting:
                         break
-                    number = self._best(worker, waiting, kinds)
+                    number = self._best(worker, waiting)
                     if worker.tasks and (
                         any(not each.tasks for each in self._workers)
                         or len(data[number]) > _WITHOUT_WAITING
                     ):
                         break
                     waiting.remove(number)
-                    worker.kind = kinds[number]
+                    worker.kind = self._kinds[number]
                     self._send(worker, number, data)
             if self._finishing:
                 for number in waiting:
@@ -277,9 +299,9 @@ class Workers:
                     yield ended
             tick()
 
-    def _best(self, worker: _Worker, waiting: deque[int], kinds: Mapping[int, object]) -> int:
+    def _best(self, worker: _Worker, waiting: deque[int]) -> int:
         """Return the first task of the worker's last kind, else of no worker's kind, else any."""
-        taken = {each.kind for each in self._workers}
+        taken, kinds = {each.kind for each in self._workers}, self._kinds
         return min(
             waiting,
             key=lambda number: (kinds[number] != worker.kind) * (1 + (kinds[number] in taken)),
@@ -331,6 +353,9 @@ class Workers:
         try:
             while worker.connection.poll():
                 kind, number, value, wall_s, memory = worker.connection.recv()
+                if kind == "common":
+                    worker.common = value
+                    continue
                 worker.began_s = time.monotonic()
                 if kind == "ready":
                     worker.ready = True
@@ -355,6 +380,8 @@ class Workers:
             active = worker.tasks.popleft()
             spent = time.monotonic() - worker.began_s
             if worker.over and worker.task_over == active:
+                if worker.common and worker.over == "time":
+                    self._slow.add(self._kinds[active])
                 yield Ended(active, over=worker.over, wall_s=spent)
             elif worker.over or worker.leaving:  # the task is not to blame
                 waiting.appendleft(active)
@@ -554,6 +581,7 @@ def _serve(
                 active = False
                 continue
             _active.end_s = time.monotonic() + limit_s
+            _active.tell = lambda common: connection.send(("common", -1, common, 0.0, 0))
             began = time.perf_counter()
             try:
                 value, wall_s, memory = measured(partial(run, shared, task, watch))

@@ -14,7 +14,7 @@ from weft.advice.machine_room import CostPlan, Prices, cost
 from weft.core.arguments import bytes_text
 from weft.core.columns import Column
 from weft.core.errors import InputError, NotApplicable, OutOfMemory
-from weft.core.pool import time_left
+from weft.core.pool import common_to_kind, time_left
 from weft.core.words import clock_span, clock_text
 from weft.fabrics import Fabric
 from weft.fabrics.arrays import LinkKind
@@ -155,7 +155,8 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     without: dict[str, str] = {}
     measured: dict[str, Any] = dict.fromkeys(MACHINE_COLUMNS)
     try:
-        measured |= _of_routes(*given, run.seed)
+        with common_to_kind():
+            measured |= _of_routes(*given, run.seed)
         for figures in _of_run(run, *routed(*given)[:2]):
             measured |= figures
     except (MemoryError, TimeoutError) as error:
