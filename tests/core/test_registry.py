@@ -162,7 +162,7 @@ def test_an_entry_needs_only_the_module_of_its_name(name: str, whole: bool) -> N
     ("words", "most"),
     [
         ("route kns:k=3,n=2 hdor", 110),
-        ("simulate kns:k=3,n=2 --workload alltoall:size=1KiB --level packet", 256),
+        ("simulate kns:k=3,n=2 --workload alltoall:size=1KiB --level packet", 254),
         ("study four.toml --workers 0 --store store", 329),
     ],
 )

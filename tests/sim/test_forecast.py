@@ -238,6 +238,23 @@ def test_a_dry_run_that_does_not_fit_is_refused(capsys, little_memory) -> None:
     assert "what fits" in err
 
 
+def test_a_worker_has_one_thread_and_fast_forward_no_least_time(monkeypatch) -> None:
+    fabric = weft.fabric(TREE)
+    routes, workload = weft.route(fabric, "dmodk"), load_workload("permutation", fabric.num_hosts)
+    monkeypatch.setattr("weft.core.pool.cores", lambda: 8)
+
+    def told(**options: Any) -> weft.Forecast:
+        return weft.forecast(fabric, routes, workload, level="packet", **options)
+
+    one = told(threads=1)
+    assert told().least_s == pytest.approx(one.least_s / 8)
+    skipping = told(fast_forward=0.01)
+    assert (skipping.least_s, skipping.most_s) == (0, one.most_s)
+    assert skipping.text().endswith("(fast-forward may skip most of this time)")
+    monkeypatch.setattr("multiprocessing.parent_process", object)
+    assert told().least_s == one.least_s
+
+
 def test_long_runs_are_announced(capsys, monkeypatch) -> None:
     monkeypatch.setattr("weft.sim.simulate.SMALL", 0)
     monkeypatch.setattr("weft.cli.simulate.TOLD_S", 0.0)

@@ -527,14 +527,14 @@ def test_a_forecast_counts_what_is_computed() -> None:
     for each in told:
         assert each.counts["computed"] == result.tally.computed
         assert each.counts["messages"] == result.tally.num_messages
-        assert result.most_ops <= each.counts["at_once"] <= each.counts["operations"]
+        assert result.most_ops <= each.counts["window"] <= each.counts["operations"]
     shared = forecast(net, routes, work, "random:seed=1")
     assert 0 < told[0].least_s < told[0].most_s < shared.least_s
     net = fabric("xgft:2;8,8;1,8,rate=NDR", node="dgx-h100")
     places = Places.of(net, np.arange(64))
     step = load_rolled("train:model=llama3-8b,tp=8,pp=2,buckets=2", 64, places=places)
     ahead = forecast(net, route(net, "dmodk"), step)
-    assert ahead.counts["at_once"] == ahead.counts["operations"]
+    assert ahead.counts["window"] == ahead.counts["operations"]
 
 
 def test_a_forecast_of_packets_is_that_of_the_unrolled_workload(
@@ -553,6 +553,8 @@ def test_a_forecast_of_packets_is_that_of_the_unrolled_workload(
         for name in ("units", "operations", "messages"):
             assert each.counts[name] == full.counts[name], name
         assert result.most_ops <= each.counts["window"] < each.counts["operations"] / 4
+        exist = f"{each.counts['window']:,} of {each.counts['operations']:,} operations exist"
+        assert each.text().endswith(f"(rounds laid as they begin: about {exist} at a time)")
         assert each.most_s == pytest.approx(full.most_s)
     assert told[0].memory_bytes < full.memory_bytes
 
@@ -580,6 +582,15 @@ def test_levels_and_models_without_rolled_workloads_refuse_them() -> None:
         for table in (rank_spans, timelines):
             with pytest.raises(NotApplicable, match="single operations"):
                 table(result)
+
+
+def test_a_message_that_takes_too_long_is_named_by_its_place() -> None:
+    builder = RolledBuilder(2)
+    for size in (64, 64, 2**55):
+        builder.sendrecv([0, 1], [1, 0], size, [1, 0], size)
+    net = fabric("leaf-spine:leaves=1,spines=1,hosts=2")
+    with pytest.raises(InputError, match=r"^operation 5 of rank 0 sends 36,028,797,018,963,968 b"):
+        simulate(net, route(net, "dmodk"), builder.build(), level="packet")
 
 
 def test_a_window_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,11 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def free_cores() -> int:
+    """Return the number of threads of a run by default; a worker, beside others, has one."""
+    return cores() if multiprocessing.parent_process() is None else 1
+
+
 def time_left() -> float:
     """Return the seconds after which the task of this worker process is ended; inf for no limit."""
     return float(_active.end_s - time.monotonic())

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import available_bytes, bytes_text, free_addresses
 from weft.core.counts import count_text
-from weft.core.pool import cores
+from weft.core.pool import free_cores
 from weft.fabrics import Fabric
 from weft.kernels.memory_latency import chase
 from weft.kernels.program.dag import depths
 from weft.routing.routes import Routes
 from weft.sim.common.programs import numbered, queue_pairs
-from weft.sim.common.progress import TOLD_S, Forecast
+from weft.sim.common.progress import TOLD_S, Forecast, rolled_note
 from weft.sim.common.windows import OP_BYTES
 from weft.sim.flit.workloads import cycles_of
 from weft.sim.flow.engine import LAYING
@@ -75,9 +75,12 @@ def forecast_of(
     if 2 * seconds > TOLD_S:
         seconds = seconds_of(level, counts, wait_ns(data_of(level, counts)))
     spread, most = known[level]["spread"], seconds * known[level]["spread"]
-    threads = (chosen.threads or cores()) if level == "packet" else 1  # at best share the time
+    threads = (chosen.threads or free_cores()) if level == "packet" else 1  # at best share the time
+    least = 0.0 if chosen.fast_forward else seconds / spread / threads
+    note = "fast-forward may skip most of this time" if chosen.fast_forward else ""
     if windows is not None:  # refused when a window cannot grow
-        return Forecast(level, counts, needed, seconds / spread / threads, most, "")
+        note = rolled_note(counts["window"], counts["operations"])
+        return Forecast(level, counts, needed, least, most, "", note)
     addresses = free_addresses()
     free = available_bytes() if needed > _SMALL_BYTES else None
     shortage = ""
@@ -85,7 +88,7 @@ def forecast_of(
         shortage = _shortage(chosen, level, fabric, routes, counts, 1, addresses)
     elif free is not None and needed > free:
         shortage = _shortage(chosen, level, fabric, routes, counts, 0, free)
-    return Forecast(level, counts, needed, seconds / spread / threads, most, shortage)
+    return Forecast(level, counts, needed, least, most, shortage, note)
 
 
 def _of_windows(

@@ -54,6 +54,8 @@ class Forecast:
         Range of the time. Nine of ten runs of the calibration are within it.
     shortage
         Why the run is refused, and what would fit; empty if it fits.
+    note
+        What the run does to take less; empty if nothing.
     """
 
     level: str
@@ -62,12 +64,22 @@ class Forecast:
     least_s: float
     most_s: float
     shortage: str
+    note: str = ""
 
     def text(self) -> str:
         """Return time and memory in words."""
-        return f"{clock_span(self.least_s, self.most_s)}, {bytes_text(self.memory_bytes)} of memory"
+        note = f" ({self.note})" if self.note else ""
+        span = clock_span(self.least_s, self.most_s)
+        return f"{span}, {bytes_text(self.memory_bytes)} of memory{note}"
 
     def check(self) -> None:
         """Raise `OutOfMemory` if the run does not fit."""
         if self.shortage:
             raise OutOfMemory(self.shortage)
+
+
+def rolled_note(window: float, ops: float) -> str:
+    """Return that the rounds of a run are laid as they begin, in windows of so many operations."""
+    return (
+        f"rounds laid as they begin: about {window:,.0f} of {ops:,.0f} operations exist at a time"
+    )

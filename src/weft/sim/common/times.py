@@ -55,13 +55,23 @@ def check_latencies(fabric: Fabric) -> None:
         )
 
 
-def check_durations(workload: Workload) -> None:
-    """Refuse calculations that take too long, and operations that begin too late."""
+def placed(workload: Workload, op: int, place: NDArray[np.int64] | None) -> str:
+    """Return an operation in words; `place`: as for `check_durations`."""
+    if place is None:
+        return workload.describe(op)
+    return f"operation {place[op]} of rank {workload.rank[op]}"
+
+
+def check_durations(workload: Workload, place: NDArray[np.int64] | None = None) -> None:
+    """Refuse calculations that take too long, and operations that begin too late.
+
+    `place`: numbers of operations in the programs of their ranks, if `workload` has only some.
+    """
     for what, times in (("takes", workload.duration_ns), ("begins at", workload.release_ns)):
         long = np.flatnonzero(~(np.asarray(times) * 1000.0 <= LONGEST_WAIT_PS))
         if len(long):
             op = int(long[0])
             raise InputError(
-                f"{workload.describe(op)} {what} {times[op]:g} ns; at most "
+                f"{placed(workload, op, place)} {what} {times[op]:g} ns; at most "
                 f"{LONGEST_WAIT_PS / 1000:.4g} ns are simulated"
             )

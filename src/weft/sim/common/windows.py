@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 GROWTH, LEAST_GROWTH = 2**16, 32
 #: Memory of an operation of a window while it is laid, and the most that the window of a program of
 #: one chain grew beyond its first size; by measurement, as in docs/scaling.md.
-OP_BYTES, _WINDOWS = 600, 4
+OP_BYTES, _WINDOWS = 600, 1.25
 
 
 class Window(NamedTuple):
@@ -90,7 +90,7 @@ class Windows:
         """Return how many of all operations are expected to exist at a time, at most."""
         if max(map(_lead, self.work.programs), default=0) > LEAST_GROWTH:
             return ops  # chains of different speeds
-        return min(ops, _WINDOWS * len(self.window.cell))
+        return min(ops, int(_WINDOWS * len(self.window.cell)))
 
     def begun(self, ranks: Ranks) -> Ranks:
         """Return the state of the first window at time 0."""

@@ -18,7 +18,7 @@ from weft.kernels.program import operations
 from weft.routing.routes import Routes
 from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, numbered, queues_of
-from weft.sim.common.progress import Forecast, IncompleteRun, Progress
+from weft.sim.common.progress import Forecast, IncompleteRun, Progress, rolled_note
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.windows import OP_BYTES, Windows, carry_events
 from weft.sim.flow.cells import cells_of
@@ -100,12 +100,13 @@ class FlowWindows(Windows):
         ops = int(self.length[self.program_of].sum())
         window = self.most(ops)
         counts = {
-            "messages": self.work.num_messages, "operations": ops, "at_once": window,
+            "messages": self.work.num_messages, "operations": ops, "window": window,
             "computed": sum(len(table[each].sends) for each in self.program_of.tolist()),
         }  # fmt: skip
         seconds = ops * _OP_NS[self.shared] / 1e9
         span = seconds / _SPREAD, seconds * _SPREAD
-        return Forecast("flow", counts, OP_BYTES * window, *span, shortage="")
+        note = rolled_note(window, ops)
+        return Forecast("flow", counts, OP_BYTES * window, *span, shortage="", note=note)
 
     def run(self, progress: Callable[[Progress], None] | None) -> RolledResult:
         """Run to the end."""

@@ -79,7 +79,8 @@ def run_packets(
     slowest = float(network.rate_gbps.min(initial=np.inf))
     if hardware.adapter_gbps is not None:
         slowest = min(slowest, hardware.adapter_gbps)
-    check_workload(workload, connections, hardware, slowest, options, times)
+    place = None if windows is None else windows.place
+    check_workload(workload, connections, hardware, slowest, options, times, place)
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
     one = ""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.program import operations as program
-from weft.sim.common.times import LONGEST_WAIT_PS, check_durations, check_latencies
+from weft.sim.common.times import LONGEST_WAIT_PS, check_durations, check_latencies, placed
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Workload
@@ -49,17 +49,21 @@ def check_workload(
     slowest_gbps: float,
     options: Mapping[str, Any],
     times: NDArray[np.int64],
+    place: NDArray[np.int64] | None = None,
 ) -> None:
-    """Refuse operations that take too long; `times`: how often each message is sent."""
-    check_durations(workload)
+    """Refuse operations that take too long.
+
+    `times`: how often each message is sent. `place`: as for `check_durations`.
+    """
+    check_durations(workload, place)
     ops = workload.messages
     size = workload.size_bytes[ops]
     away = connections.route[ops] != program.LOCAL
     packets = np.maximum(-(-size // hardware.mtu_bytes), 1)
     wire = size + packets * float(hardware.header_bytes)
-    _refuse_long(workload, ops, np.where(away, wire, 0.0), slowest_gbps, "the slowest link")
+    _refuse_long(workload, ops, np.where(away, wire, 0.0), slowest_gbps, "the slowest link", place)
     local = float(options["local_gbps"])
-    _refuse_long(workload, ops, np.where(away, 0.0, size), local, "local_gbps")
+    _refuse_long(workload, ops, np.where(away, 0.0, size), local, "local_gbps", place)
     of_connection = np.bincount(connections.connection[ops[away]], (times * packets)[away])
     if of_connection.max(initial=0) > MOST_PACKETS:
         most = int(of_connection.argmax())
@@ -77,11 +81,12 @@ def _refuse_long(
     size_bytes: NDArray[Any],
     rate_gbps: float,
     where: str,
+    place: NDArray[np.int64] | None,
 ) -> None:
     long = np.flatnonzero(size_bytes * 8000.0 > LONGEST_WAIT_PS * rate_gbps)
     if len(long):
         op = int(ops[long[0]])
         raise InputError(
-            f"{workload.describe(op)} sends {workload.size_bytes[op]:,} bytes, which take more "
-            f"than {LONGEST_WAIT_PS / 8.64e16:.0f} days at {rate_gbps:g} Gb/s, {where}"
+            f"{placed(workload, op, place)} sends {workload.size_bytes[op]:,} bytes, which take "
+            f"more than {LONGEST_WAIT_PS / 8.64e16:.0f} days at {rate_gbps:g} Gb/s, {where}"
         )

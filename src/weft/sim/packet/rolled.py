@@ -35,7 +35,8 @@ class PacketWindows(Windows):
     """The windows of a run.
 
     `brief`: a workload with one operation of each rank for all that are alike but for their tags
-    and waits; `times`: int64 [messages], how many there are. Before the run, these are to be set:
+    and waits; `times`: int64 [messages], how many there are; `place`:
+    int64 [ops], their places in programs. Before the run, these are to be set:
     its `options`; `lines`, the connections of `brief`; and `alone`, float64 [ops], the zero-load
     times of its messages.
     """
@@ -73,6 +74,7 @@ class PacketWindows(Windows):
         none = np.zeros(0, dtype=np.int64)
         self.brief = self.workload(rank, row, to, np.zeros_like(rank), none, table.dep_on_start[:0])
         self.times = count[at[self.brief.messages]]
+        self.place = row - self.start[self.program_of[rank]]
 
     def connections(self) -> Connections:
         """Return the connections of the operations of the window."""

@@ -15,10 +15,7 @@ from weft.core.columns import Column, frame
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
 from weft.sim.common.rolled_result import RolledReplay
-from weft.sim.flow import result as flow
 from weft.sim.options import TIMED, Level
-from weft.sim.static import phases as static
-from weft.sim.static.phases import StaticWorkload
 from weft.study.experiment.run_level import Outcome
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
@@ -211,21 +208,27 @@ LEVELS: tuple[Level, ...] = (*TIMED, "static")
 def columns_of(level: Level) -> Mapping[str, Mapping[str, Column]]:
     """Return the columns of each table of a level."""
     if level == "static":
+        from weft.sim.static import phases as static
+
         return {
             "phases": _with_job(static.PHASE_COLUMNS),
             "messages": _with_job(static.MESSAGE_COLUMNS),
             "ranks": _with_job({**_PLACED, "host_name": _HOST_NAME}),
             "links": {"run": _RUN, **static.LINK_COLUMNS},
         }
-    own: Mapping[str, Mapping[str, Column]] = {"links": flow.LINK_COLUMNS}
+    own: Mapping[str, Mapping[str, Column]]
     if level == "packet":
         from weft.study.experiment.packet_tables import COLUMNS
 
         own = COLUMNS
-    if level == "flit":
+    elif level == "flit":
         from weft.sim.flit.workloads import LINK_COLUMNS
 
         own = {"links": LINK_COLUMNS, "congestion": CONGESTION_MATRIX_COLUMNS}
+    else:
+        from weft.sim.flow.result import LINK_COLUMNS
+
+        own = {"links": LINK_COLUMNS}
     return {
         "phases": _with_job(replay.PHASE_COLUMNS),
         "messages": _with_job(replay.MESSAGE_COLUMNS),
@@ -256,7 +259,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         row |= step | {key: value for key, value in summary if row.get(key, "") is None}
         return row | (_packets(result) if run.level == "packet" else {})
     every = np.ones(len(mix.workload.messages), dtype=bool)
-    if isinstance(result, StaticWorkload):
+    if run.level == "static":
         row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
         row["bound_ns"] = max(job["start_ns"] + job["bound_ns"] for job in job_rows(outcome))
         busiest = result.links().sort("busy_ns", descending=True, maintain_order=True).head(1)
@@ -300,7 +303,7 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
     work = mix.workload
     rolled = isinstance(result, RolledReplay)  # of one job, from time 0
     job_of_message: Any = None if rolled else mix.job[work.rank[work.messages]]
-    timed = not rolled and not isinstance(result, StaticWorkload)
+    timed = not rolled and outcome.run.level != "static"
     calculation, until = _times(result) if timed else (None, None)
     rows = []
     for number, name in enumerate(mix.names):
@@ -322,7 +325,7 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
         if rolled:
             end = result.makespan_ns
             row |= {"end_ns": end, "time_ns": end, **result.figures(), **_step(mix.steps[0], end)}
-        elif isinstance(result, StaticWorkload):
+        elif outcome.run.level == "static":
             phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
             row |= _static(result, mine, phases)
         elif outcome.status != "complete":
@@ -364,7 +367,7 @@ def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.Dat
         "messages": result.messages,
         "links": result.links,
     }
-    if isinstance(result, StaticWorkload):
+    if outcome.run.level == "static":
         numbers = np.arange(len(mix.hosts), dtype=np.int32)
         makers["ranks"] = lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts})
     else:
@@ -383,7 +386,10 @@ def tables(outcome: Outcome, only: Collection[str] = TABLES) -> dict[str, pl.Dat
     phases: dict[str, tuple[str | None, str]] = {
         name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
-    phases[static.TOGETHER] = None, static.TOGETHER
+    if outcome.run.level == "static":
+        from weft.sim.static.phases import TOGETHER
+
+        phases[TOGETHER] = None, TOGETHER
     new: dict[str, list[pl.Series]] = {
         name: [] for name in ("links", "queues", "congestion", "series")
     }
@@ -427,7 +433,7 @@ def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
 
 
 def _static(
-    result: StaticWorkload, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
+    result: Any, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
 ) -> dict[str, Any]:
     """Return the static columns of the messages of some phases."""
     work = result.workload
