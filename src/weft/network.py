@@ -240,7 +240,9 @@ class FlowNetwork:
             if len(laid.route_share):
                 sizes["route_share"] = link_room
             sizes |= dict.fromkeys(_OF_ROUTE, room)
-            arrays: Any = {name: _longer(getattr(laid, name), n) for name, n in sizes.items()}
+            arrays: Any = {name: getattr(laid, name) for name in sizes}
+            for name, n in sizes.items():
+                arrays[name] = np.pad(arrays[name], (0, n - len(arrays[name])), constant_values=1)
             self._laid = laid = replace(laid, **arrays)
         laid.route_offset[begin : end + 1] = self._links + np.cumsum([0, *hops])
         laid.route_link[self._links : links] = fresh.route_link
@@ -322,11 +324,6 @@ class FlowNetwork:
             ranks=state.ranks._replace(copied_until=np.zeros(pairs)),
             level=state.level._replace(pairs=state.level.pairs._replace(adapter_free_ns=free)),
         )
-
-
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return an array with ones behind it."""
-    return np.concatenate([array, np.ones(size - len(array), dtype=array.dtype)])
 
 
 def _arrays(state: Any) -> Iterator[NDArray[Any]]:

@@ -124,7 +124,7 @@ def faults(fabric: Fabric) -> list[Fault]:
                 int(fabric.link_from_port[link]), names[fabric.link_to[link]],
                 int(fabric.link_to_port[link]), rate, normal,
                 f"{fabric.cable_name(cable)} at {rate}, not {normal}",
-                _gbps(normal) - float(fabric.cable_rate_gbps[cable]),
+                parse_rate(normal.removesuffix(" Gb/s"))[0] - float(fabric.cable_rate_gbps[cable]),
             )
         )  # fmt: skip
     level = fabric_levels(fabric)
@@ -189,10 +189,6 @@ def _machine_faults(fabric: Fabric) -> Iterator[Fault]:
             count_text(len(unnamed), "adapter"), "a host name",
             f"{count_text(len(unnamed), 'adapter')}: {few(unnamed)}",
         )  # fmt: skip
-
-
-def _gbps(rate: str) -> float:
-    return parse_rate(rate.removesuffix(" Gb/s"))[0]
 
 
 def _uplink_gbps(fabric: Fabric, switch: int) -> float:

@@ -9,7 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from weft import __version__
 from weft.cli.output import FLAGS, output_by, plain, printable_output, split_flags
@@ -19,17 +19,6 @@ from weft.core.signals import ended_by, stoppable
 
 if TYPE_CHECKING:  # slow to import
     import cyclopts
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> Any:
-    print(f"weft: warning: {message}", file=sys.stderr)
 
 
 #: A word that, after an option, is the option's value: a negative number (perhaps with a unit, or
@@ -261,7 +250,7 @@ def run(words: Sequence[str]) -> int:
     Returns the exit status of the command, by default 0; 2 on bad input, with one line on standard
     error.
     """
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_: print(f"weft: warning: {message}", file=sys.stderr)
     flags, words = split_flags(words)
     try:
         with stoppable(), printable_output(), output_by(flags):

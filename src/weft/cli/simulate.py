@@ -76,7 +76,8 @@ def simulate_command(
     job, changes, written = run.keys()
     of_file = fabric.endswith(".toml")
     if of_file:
-        clash = [*run.of_job(), *options.flags()]
+        of_job = [item.flag for item in run.given().values() if item in JOB]
+        clash = [*of_job, *options.flags()]
         if clash:
             tables = (("job", JOB), ("fabric", FABRIC), ("faults", settings(Faults)))
             key = next(

@@ -24,10 +24,6 @@ _Options: Any = options_of("RunOptions", [*JOB, *_SETTINGS, *_OUTPUT])
 class RunOptions(_Options):  # type: ignore[misc]
     """Options of a job, of runs and of the output."""
 
-    def of_job(self) -> list[str]:
-        """Return the names of given options that describe a job, such as ``--workload``."""
-        return [item.flag for item in self.given().values() if item in JOB]
-
     def keys(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return the given keys of the job, of the experiment and of its output."""
         given = self.given()

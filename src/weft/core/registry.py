@@ -110,11 +110,6 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def _import_if_there(module: str) -> None:
-    if importlib.util.find_spec(module) is not None:
-        importlib.import_module(module)
-
-
 class Registry:
     """A collection of named functions of one kind.
 
@@ -232,8 +227,10 @@ class Registry:
         if name not in self._entries and not self._loaded and isinstance(name, str):
             module = name.lower().replace("-", "_")
             if module.isidentifier():
+                module = f"{self._package}.{module}"
                 with self._lock:
-                    _import_if_there(f"{self._package}.{module}")
+                    if importlib.util.find_spec(module) is not None:
+                        importlib.import_module(module)
         return name in self._entries
 
     def has_plugins(self) -> bool:

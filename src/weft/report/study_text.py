@@ -167,7 +167,8 @@ def question(made: Summary) -> str:
     )
     if made.data.baseline:
         absent = ", but no run is compared with it" if made.uncompared else ""
-        text += f" The baseline is {_assigned(made.data.baseline)}{absent}."
+        set_to = ", ".join(f"{axis} = {value}" for axis, value in made.data.baseline.items())
+        text += f" The baseline is {set_to}{absent}."
     if made.conditions and len(made.conditions) < len(made.axes):
         text += f" The best choice is sought on average over {_listed(list(made.conditions))}"
         text += (
@@ -317,7 +318,3 @@ def _percent(share: float) -> str:
 
 def _listed(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def _assigned(values: Mapping[str, str]) -> str:
-    return ", ".join(f"{axis} = {value}" for axis, value in values.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,12 +110,9 @@ def _again(have: Brief, limits: Mapping[str, float], retry: bool) -> bool:
     """Return whether a run without a complete result is computed again."""
     if have.status in SETTLED:
         return retry and have.status == "failed"
-    return retry or have.status == "lost" or _wider(limits, have.limits)
-
-
-def _wider(now: Mapping[str, float], then: Mapping[str, float]) -> bool:
-    """Return whether a limit that was in force is larger now, or is gone."""
-    return any(name not in now or now[name] > value for name, value in then.items())
+    # Whether a limit that was in force is larger now, or is gone.
+    wider = any(limits.get(name, math.inf) > value for name, value in have.limits.items())
+    return retry or have.status == "lost" or wider
 
 
 class _Estimates:

@@ -234,7 +234,8 @@ def multipath_ecmp(
         for seed in range(first_seed, first_seed + seeds)
         for size, before in traffics
     ]
-    if processes is None and _walks(tasks) < _WALKS_WORTH_PROCESSES:
+    walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
+    if processes is None and walks < _WALKS_WORTH_PROCESSES:
         processes = 1
     known = results.of("multipath-ecmp", _measure, None, tasks, processes)
     incomplete = {task.seed for task in tasks if task not in known}
@@ -320,11 +321,6 @@ class _Sample:
     metrics: dict[str, NDArray[np.float64]]
     links: dict[str, int]
     cdf_loads: dict[str, NDArray[np.float64]]
-
-
-def _walks(tasks: Sequence[_Task]) -> int:
-    """Return the number of path walks."""
-    return sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
 
 
 def _splits(

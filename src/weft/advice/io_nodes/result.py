@@ -188,7 +188,7 @@ class IoPlacement:
             return f"{text}: the cable of a client is full, {self.fabric.link_name(link)}."
         names = few([self.fabric.link_name(int(link)) for link in limit.links])
         number = len(limit.links)
-        text += f": {number:,} link{'s' * (number > 1)} {_are(number)} full, {names}"
+        text += f": {number:,} link{'s are' if number > 1 else ' is'} full, {names}"
         users = loads.crossing(int(limit.links[0]), direction)
         if users is not None:
             some, nodes_on = users
@@ -261,7 +261,3 @@ def _loss(interference: float) -> str:
 def gbps(value: float) -> str:
     """Return a rate with at least three digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _are(number: int) -> str:
-    return "are" if number > 1 else "is"

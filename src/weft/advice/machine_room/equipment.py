@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,8 +220,3 @@ def _coordinates(gear: Equipment) -> NDArray[np.int32] | None:
         return None
     chosen: NDArray[np.int32] = coordinates[nodes]
     return chosen
-
-
-def chassis_needed(hosts: int, layout: RoomLayout) -> int:
-    """Return the height in U of the chassis for a number of hosts."""
-    return ceil(hosts / layout.hosts_per_chassis) * layout.chassis_units

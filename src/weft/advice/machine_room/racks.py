@@ -10,7 +10,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.advice.machine_room.equipment import Equipment, EquipmentGroup, chassis_needed
+from weft.advice.machine_room.equipment import Equipment, EquipmentGroup
 from weft.advice.machine_room.room_options import UNIT_M, RoomLayout
 from weft.core.errors import InputError
 from weft.fabrics import NodeKind
@@ -116,7 +116,8 @@ class Packer:
             else:
                 units += shared == 0
                 shared = (shared + 1) % layout.switches_per_unit
-        return units + chassis_needed(len(section.hosts), layout)
+        chassis = ceil(len(section.hosts) / layout.hosts_per_chassis)
+        return units + chassis * layout.chassis_units
 
     def _fits(self, rack: Rack) -> bool:
         limit = self._layout.hosts_per_rack

@@ -68,17 +68,10 @@ class Neighbours:
         raise InputError(message, file=self.file, line=line)
 
 
-def is_lldp(text: str) -> bool:
-    """Return whether a text is JSON of lldpctl."""
-    return re.match(r'\s*\{\s*"(?:lldp|local-chassis)"\s*:', text) is not None
-
-
-def is_sonic_table(text: str) -> bool:
-    """Return whether a text has the heading of SONiC's table of neighbours."""
-    return _TABLE.search(text[:100_000]) is not None
-
-
-@reader("lldp", suffixes=(".lldp",), sniff=is_lldp)
+@reader(
+    "lldp", suffixes=(".lldp",),
+    sniff=lambda text: re.match(r'\s*\{\s*"(?:lldp|local-chassis)"\s*:', text) is not None,
+)  # fmt: skip
 def read(
     text: str, file: str, *, device: str | None = None, hosts: str = "", rate: str = DEFAULT_RATE
 ) -> Neighbours:
@@ -124,7 +117,10 @@ def read(
     return net
 
 
-@reader("sonic-lldp", suffixes=(".lldp.txt",), sniff=is_sonic_table)
+@reader(
+    "sonic-lldp", suffixes=(".lldp.txt",),
+    sniff=lambda text: _TABLE.search(text[:100_000]) is not None,
+)  # fmt: skip
 def read_table(
     text: str, file: str, *, device: str | None = None, hosts: str = "", rate: str = DEFAULT_RATE
 ) -> Neighbours:

@@ -138,7 +138,8 @@ def read_net_dump(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Netlist:
         if not line["neighborguid"]:
             continue
         far, label = line.guid("neighborguid"), line["n#"]
-        port = port_of.get((far, label)) if far in most else _plain(label)
+        plain = int(label) if re.fullmatch(r"\d{1,3}", label) else None  # of an adapter
+        port = port_of.get((far, label)) if far in most else plain
         if port is None:
             lost.append(f"port {label!r} of {line['neighbordescription']}")
             continue
@@ -163,11 +164,6 @@ def _add(
     """Add a node; `kind`: as in `kind_of`. Return its number."""
     net.add_node(node_record(line.number, kind, guid, name.strip('"'), ports, lid=lid))
     return len(net.nodes) - 1
-
-
-def _plain(label: str) -> int | None:
-    """Return the number of an adapter's port from its label."""
-    return int(label) if re.fullmatch(r"\d{1,3}", label) else None
 
 
 @reader("net-dump-ext", suffixes=(".net_dump_ext",), sniff=_sniff(_HEAD_EXT))

@@ -454,14 +454,10 @@ def _alone(
     flits = full * (-(-(payload + overhead) // messages.flit_bytes))
     last = (rest > 0) | (full == 0)
     flits += np.where(last, np.maximum(-(-(rest + overhead) // messages.flit_bytes), 1), 0)
-    slowest = np.maximum(links.interval[source[away]], _last_interval(links, target[away]))
+    last_link = links.inputs["tail"][target[away]]
+    slowest = np.maximum(links.interval[source[away]], links.interval[last_link])
     # With circuits the tail of the last packet follows after the data.
     cycles = path + (flits - 1 - adapter.circuits) * slowest
     extra = int(picoseconds(options["hardware"].adapter_latency_ns))
     alone[away] = np.rint(cycles).astype(np.int64) * messages.cycle_ps + extra
     return alone
-
-
-def _last_interval(links: Links, target: NDArray[np.int32]) -> NDArray[Any]:
-    """Return the interval of the link to each endpoint."""
-    return np.asarray(links.interval[links.inputs["tail"][target]])

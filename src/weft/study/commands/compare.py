@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import polars as pl
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from weft.advice.compare import PATTERNS, compare, default_engines
 from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS
@@ -17,7 +17,7 @@ from weft.routing import engine as engines
 from weft.study.checks import FABRIC_FILES, Files, check_fabric, check_specs, with_seed
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
-from weft.study.experiment.spec import FabricKeys, Names, listed
+from weft.study.experiment.spec import FabricKeys, Names
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
@@ -75,7 +75,7 @@ class CompareKeys(FabricKeys):
     engine: Annotated[Names, AfterValidator(_engines)] = Field(
         default=("all",), validate_default=True
     )
-    pattern: Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)] = PATTERNS
+    pattern: Names = PATTERNS
     samples: Annotated[Whole, Field(ge=1)] = 1000
     two_way: Truth = False
     seed: Seed = 0

@@ -31,7 +31,14 @@ from weft.study.checks import (
 )
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
-from weft.study.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
+from weft.study.experiment.spec import (
+    FabricKeys,
+    Names,
+    NumberOrText,
+    RouterPart,
+    can_be,
+    table_model,
+)
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, as_loads, methods_of, seeded
 from weft.study.runs.task import RunResult
@@ -95,11 +102,6 @@ class FlitsHead(FabricKeys):
 _TRAFFIC = [item for item in settings(Load) if item.field != "rate"]
 
 
-def _size(value: Any) -> Any:
-    """Convert a number of flits to text."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 _Traffic: Any = table_model("Traffic", _TRAFFIC, base=FlitsHead)
 
 
@@ -113,7 +115,7 @@ class FlitsKeys(_Traffic):  # type: ignore[misc]
         ``1:0.8,5:0.2``.
     """
 
-    size: Annotated[str, BeforeValidator(_size, json_schema_input_type=int | str)] = "1"
+    size: NumberOrText = "1"
 
 
 def _load(keys: FlitsKeys) -> Load:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
 from weft.advice.io_nodes.place import place_io
 from weft.advice.io_nodes.result import CANDIDATE_COLUMNS
 from weft.advice.io_nodes.settings import IoSettings
@@ -15,7 +13,7 @@ from weft.routing import engine as engines
 from weft.study.checks import FABRIC_FILES, Files, check_fabric, check_spec, check_specs
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
 from weft.study.experiment.run import LAST
-from weft.study.experiment.spec import FabricKeys, Names, table_model
+from weft.study.experiment.spec import FabricKeys, Names, NumberOrText, table_model
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
@@ -29,11 +27,6 @@ MEASURES = measures(
 )
 
 _Settings: Any = table_model("PlaceIoSettings", settings(IoSettings), base=FabricKeys)
-
-
-def _hosts(value: Any) -> Any:
-    """Convert a number of hosts to text."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class PlaceIoKeys(_Settings):  # type: ignore[misc]
@@ -52,15 +45,9 @@ class PlaceIoKeys(_Settings):  # type: ignore[misc]
     engine: Annotated[
         Names | None, Option(usual="minhop, or nue if minhop's routes can deadlock")
     ] = None
-    io_nodes: Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)]
-    compute: Annotated[
-        Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)] | None,
-        Option(usual="all hosts without another role"),
-    ] = None
-    clients: Annotated[
-        Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)] | None,
-        Option(usual="the hosts that compute leaves"),
-    ] = None
+    io_nodes: NumberOrText
+    compute: Annotated[NumberOrText | None, Option(usual="all hosts without another role")] = None
+    clients: Annotated[NumberOrText | None, Option(usual="the hosts that compute leaves")] = None
 
 
 def points(keys: PlaceIoKeys, files: Files) -> list[Point]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
@@ -20,7 +20,7 @@ from weft.sim.flow.contention.graph_file import parse_bandwidth, read_contention
 from weft.sim.flow.contention.model import PAPER_INVERSE_BANDWIDTH, predict_steps
 from weft.study.checks import Files, check_distinct, check_file, check_with
 from weft.study.command_registry import Point, Watch, keys_and_tables, study_command
-from weft.study.experiment.spec import Part, listed
+from weft.study.experiment.spec import Names, Part
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
 
@@ -77,7 +77,7 @@ class PredictKeys(Part):
         Coefficients in place of the file's or InfiniBand's.
     """
 
-    graph: Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)]
+    graph: Names
     bandwidth: Annotated[
         Annotated[str, AfterValidator(_bandwidth)] | None,
         Option(usual="that of the coefficients, of the graph, or of the paper's cluster"),

@@ -39,7 +39,7 @@ from weft.study.experiment.result_tables import (
     run_row,
 )
 from weft.study.experiment.result_tables import tables as tables_of
-from weft.study.experiment.run import LAST, perform_one
+from weft.study.experiment.run import LAST, perform
 from weft.study.experiment.spec import HardwarePart, Run, Simulation
 from weft.study.measures import measures, values
 from weft.study.runs.task import RunResult
@@ -168,7 +168,7 @@ def simulate(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     experiment = check(given)
-    outcome = perform_one(experiment, watch, LAST)
+    (outcome,) = perform(experiment, watch=watch, loaded=LAST)
     jobs = job_rows(outcome)
     row = {**run_row(outcome), "num_ranks": sum(job["ranks"] for job in jobs)}
     tables = tables_of(outcome, [name for name in wanted if name != "jobs"])

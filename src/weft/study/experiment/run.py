@@ -237,13 +237,6 @@ def perform(
             return
 
 
-def perform_one(
-    experiment: Experiment, watch: Callable[[ExperimentStage], None], loaded: FabricCache
-) -> Outcome:
-    """Perform the only run of an experiment; arguments and errors are those of `perform`."""
-    return _Session(experiment, experiment.runs, watch, None, loaded).only()
-
-
 class _Session:
     """An experiment in progress; each workload is made once if there is room to keep it."""
 

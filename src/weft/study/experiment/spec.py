@@ -188,6 +188,13 @@ else:
     AdapterPart = table_model("AdapterPart", settings(Adapter), lambda keys: Adapter(**keys))
 
 Names = Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)]
+NumberOrText = Annotated[
+    str,
+    BeforeValidator(
+        lambda it: str(it) if isinstance(it, int) and not isinstance(it, bool) else it,
+        json_schema_input_type=int | str,
+    ),
+]
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -158,10 +158,6 @@ class TitCall:
     flops: float = 0.0
 
 
-def _barrier(line: TitLine, num_ranks: int) -> TitCall:
-    return TitCall(line, "barrier")
-
-
 def _root(line: TitLine, num_ranks: int) -> int:
     return line.integer("a root", 0, num_ranks - 1) if line.left else 0
 
@@ -248,7 +244,7 @@ def _alltoallv(line: TitLine, num_ranks: int) -> TitCall:
 
 
 COLLECTIVES: dict[str, Callable[[TitLine, int], TitCall]] = {
-    "barrier": _barrier,
+    "barrier": lambda line, _: TitCall(line, "barrier"),
     "bcast": _one_count,
     "reduce": _one_count,
     "allreduce": _one_count,
