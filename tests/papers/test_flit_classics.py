@@ -157,18 +157,20 @@ def test_zero_load_latency_is_that_of_the_formula(name: str, pattern: str, size:
     alone = Run(built, router, load, **routes)
     sends = alone.net.endpoints["birth"] < 2**60
     alone.net.endpoints["birth"][sends] = apart * np.arange(hosts)[sends]
-    count = alone.until(load.measure + apart).count
-    assert count.measured == sends.sum() > hosts / 2
+    net = alone.until(load.measure + apart)
+    count = net.count
+    measured, latency, network = (
+        net.batches[name].sum() for name in ("measured", "latency", "network")
+    )
+    assert measured == sends.sum() > hosts / 2
     cycles = 1 + size - 1  # first link, and flits after the first
-    assert count.network == count.latency == (
-        count.packet_hops * ROUTER_CYCLES + count.measured * cycles
-    )  # fmt: skip
+    assert network == latency == count.packet_hops * ROUTER_CYCLES + measured * cycles
     if pattern == "uniform":  # destinations are drawn
         if hosts < 100:
             assert count.packet_hops / hosts - 1 == pytest.approx(bound(name, pattern)[0], rel=0.1)
     else:
         hops = bound(name, pattern)[0]
-        assert count.packet_hops == pytest.approx(count.measured * (hops + 1))
+        assert count.packet_hops == pytest.approx(measured * (hops + 1))
 
 
 def test_bounds_are_those_of_the_literature() -> None:

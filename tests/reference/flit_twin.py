@@ -201,7 +201,6 @@ class PlainFlits:
     def eject(self, end: Endpoint, flit: Flit) -> None:
         packet = flit.packet
         if self.measuring(self.now):
-            self.count["ejected"] += 1
             self.batch(self.now)["ejected"] += 1
             end.ejected += 1
         if flit.number == packet.size - (2 if self.circuits else 1):
@@ -226,10 +225,10 @@ class PlainFlits:
     def measure(self, packet: Packet) -> None:
         """Count a packet whose data have arrived."""
         if self.measuring(packet.born):
-            for count in self.count, self.batch(packet.born):
-                count["measured"] += 1
-                count["latency"] += self.now - packet.born
-                count["network"] += self.now - packet.entered
+            batch = self.batch(packet.born)
+            batch["measured"] += 1
+            batch["latency"] += self.now - packet.born
+            batch["network"] += self.now - packet.entered
             self.count["packet_hops"] += packet.routers
             self.histogram[self.now - packet.born] += 1
 
@@ -300,7 +299,6 @@ class PlainFlits:
             end.last = lane.number
             if flit.number == 0:
                 flit.packet.entered = self.now
-            self.count["injected"] += self.measuring(self.now)
             self.send(lane, flit, 0)
             if flit.is_tail:
                 lane.owner = None

@@ -53,10 +53,7 @@ PATTERNS = (
     "stencil:wrap=false",
     "bisect",
 )
-COUNTERS = (
-    *("hops", "injected", "ejected", "measured", "born"),
-    *("latency", "network", "packet_hops", "under_way"),
-)
+COUNTERS = ("hops", "born", "packet_hops", "under_way")
 BATCH = ("ejected", "measured", "latency", "network")
 
 

@@ -249,14 +249,14 @@ def test_a_virtual_channel_carries_its_packets_as_fast_as_in_booksim(
     load = Load(rate=1.0, size=sizes, pattern="shift", warmup=2000, measure=10_000)
     net = Run("xgft:1;2;1", run.router, load).after()
     more = 1 if len(delays) == 1 else 3
-    assert net.count.ejected / 20_000 == pytest.approx(size / (size + more), rel=0.01)
+    assert net.batches["ejected"].sum() / 20_000 == pytest.approx(size / (size + more), rel=0.01)
 
 
 def test_a_speculative_router_sends_a_packet_of_a_flit_in_each_cycle(tmp_path: Path) -> None:
     run = read(tmp_path, TREE, "num_vcs=1", "speculative=1")
     load = Load(rate=1.0, pattern="shift", warmup=2000, measure=10_000)
     net = Run("xgft:1;2;1", run.router, load).after()
-    assert net.count.ejected / 20_000 == pytest.approx(1.0, rel=0.01)
+    assert net.batches["ejected"].sum() / 20_000 == pytest.approx(1.0, rel=0.01)
 
 
 # Means of runs of BookSim 2 with these files that others have published; one seed each.
@@ -283,10 +283,10 @@ def test_latency_is_that_of_published_runs(
     latency = run.latencies(fabric)
     net = Run(fabric, run.router, run.load, routing=run.routing, latency=latency).after(5000)
     share = 1 / 64 if pattern == "uniform" else 8 / 64
-    mean = (1 - share) * net.count.latency / net.count.measured + share * (
+    mean = (1 - share) * net.batches["latency"].sum() / net.batches["measured"].sum() + share * (
         7 if text is TORUS else 25
     )
-    assert net.count.measured == net.count.born
+    assert net.batches["measured"].sum() == net.count.born
     assert mean == pytest.approx(booksim, rel=0.035)
 
 
@@ -305,7 +305,7 @@ def test_credits_come_back_as_late_as_in_booksim(tmp_path: Path, buffer: int, cy
     run = read(tmp_path, TREE, "num_vcs=1", f"vc_buf_size={buffer}")
     load = Load(rate=1.0, pattern="shift", warmup=2000, measure=16_000)
     net = Run("xgft:2;1,2;1,1", run.router, load).after()
-    assert net.count.ejected / 32_000 == pytest.approx(buffer / cycles, rel=0.01)
+    assert net.batches["ejected"].sum() / 32_000 == pytest.approx(buffer / cycles, rel=0.01)
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -581,5 +581,5 @@ def test_the_torus_saturates_where_booksim_does(torus: Path) -> None:
         fabric = weft.fabric(run.fabric)
         latency = run.latencies(fabric)
         net = Run(fabric, run.router, run.load, routing="dor", latency=latency).after(0)
-        accepted = net.count.ejected / 64 / run.load.measure
+        accepted = net.batches["ejected"].sum() / 64 / run.load.measure
         assert (accepted > 0.98 * rate) == stable

@@ -33,10 +33,10 @@ def test_a_packet_alone_takes_the_delays_of_its_routers_and_links(
     spec: str, routers: int, latency: int, delays: dict[str, int], size: int
 ) -> None:
     net = Run(spec, Router(buffer=64, **delays), Load(size=size, **ALONE), latency=latency).after()
-    measured = int(net.count.measured)
+    measured = int(net.batches["measured"].sum())
     assert measured > 20
     alone = latency + routers * (sum(delays.values()) + latency) + size - 1
-    assert net.count.network == measured * alone
+    assert net.batches["network"].sum() == measured * alone
     assert net.count.packet_hops == measured * routers
 
 
@@ -44,7 +44,7 @@ def test_a_packet_alone_takes_the_delays_of_its_routers_and_links(
 def test_a_stored_packet_waits_for_its_last_flit_at_each_router(switching: str) -> None:
     net = Run("xgft:2;1,2;1,1", Router(switching=switching), Load(size=6, **ALONE)).after()
     alone = 1 + 3 * (0 + 1 + 2 + 1) + 5 + 3 * 5 * (switching == "store-and-forward")
-    assert net.count.network == net.count.measured * alone
+    assert net.batches["network"].sum() == net.batches["measured"].sum() * alone
 
 
 @pytest.mark.parametrize("buffer", [1, 2, 4, 5, 6, 7, 8])
@@ -54,7 +54,9 @@ def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
     router = Router(lanes=1, buffer=buffer, switch_delay=2, credit_delay=1)
     net = Run("xgft:2;1,2;1,1", router, load, latency=2).after()
     loop_cycles = 2 + 1 + 2 * 2
-    assert net.count.ejected / 40_000 == pytest.approx(min(1, buffer / loop_cycles), rel=0.01)
+    assert net.batches["ejected"].sum() / 40_000 == pytest.approx(
+        min(1, buffer / loop_cycles), rel=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_buffers_hold_a_credit_round_trip_by_default(
 def test_the_default_buffer_lets_one_lane_fill_a_link(latency: int) -> None:
     load = Load(rate=1.0, size=1000, pattern="shift", warmup=5000, measure=20_000)
     net = Run("xgft:2;1,2;1,1", Router(lanes=1), load, latency=latency).after()
-    assert net.count.ejected / 40_000 == pytest.approx(1, rel=0.01)
+    assert net.batches["ejected"].sum() / 40_000 == pytest.approx(1, rel=0.01)
 
 
 def test_buffers_too_small_for_long_cables_must_be_set() -> None:
@@ -115,11 +117,11 @@ def test_every_packet_arrives_and_the_network_is_empty_afterwards(
     run = Run("xgft:2;4,4;1,4", router, Load(rate=rate, **of_load))
     born = int(run.until(3000).count.born)
     assert born > 100
-    assert run.net.count.ejected / 2000 / 16 <= 1
+    assert run.net.batches["ejected"].sum() / 2000 / 16 <= 1
     run.net.endpoints["birth"] = 2**40  # no further packets
     net = run.until(3000 + 20_000)
     assert net.count.under_way == 0
-    assert net.count.measured == net.count.born
+    assert net.batches["measured"].sum() == net.count.born
     inside = slice(run.links.ends << int(net.rules.lane_shift), None)
     assert (net.out_lanes["credits"] == net.rules.buffer).all()
     assert (net.outputs["shared"] == router.shared_buffer).all()

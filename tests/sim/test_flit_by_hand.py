@@ -75,7 +75,7 @@ def arrivals(
             found[int(net.origins["source"][flit >> PACKET_SHIFT]), to].append(now)
         net = run.until(now + 1)
     assert net.count.under_way == 0
-    assert sum(map(len, found.values())) == net.count.ejected
+    assert sum(map(len, found.values())) == net.batches["ejected"].sum()
     return dict(found)
 
 

@@ -278,7 +278,7 @@ def test_adaptive_packets_avoid_a_slow_cable() -> None:
     for policy in ("spray", "adaptive"):
         run = Run(fabric, Router(lanes=2), Load(rate=0.4, pattern="shift:offset=4"), engine=routes,
                   policy=policy, interval=interval)  # fmt: skip
-        flits[policy] = float(run.after(0).count.ejected) / 2000 / 16
+        flits[policy] = float(run.after(0).batches["ejected"].sum()) / 2000 / 16
     assert flits["adaptive"] == pytest.approx(0.4, rel=0.05)
     # A quarter of the flits of four hosts pass one in 10 cycles at most.
     assert flits["spray"] < 0.75 * 0.4 + 0.25 * 0.4 * 1.01
@@ -293,9 +293,9 @@ def accepted(engine: str, policy: str, rate: float, **load: Any) -> tuple[float,
     routes = ROUTES.setdefault(engine, weft.route(DRAGONFLY, engine))
     router = Router(lanes=2 * routes.num_vls, buffer=16)
     run = Run(DRAGONFLY, router, Load(rate=rate, **load), engine=routes, policy=policy)
-    count = run.after(0).count
-    ejected = float(count.ejected) / run.load.measure / 72
-    return ejected, float(count.packet_hops) / max(float(count.measured), 1)
+    net = run.after(0)
+    ejected = float(net.batches["ejected"].sum()) / run.load.measure / 72
+    return ejected, float(net.count.packet_hops) / max(float(net.batches["measured"].sum()), 1)
 
 
 DRAGONFLY = weft.fabric("dragonfly:p=2,a=4,h=2")

@@ -299,7 +299,6 @@ def _send_flit(net, ranks, now, number):
             if rules.circuits:
                 origin.way += output.latency
         sending.left -= 1
-        net.count.injected += rules.warmup <= now < rules.end
         if sending.left == rules.circuits:
             flit |= LAST
             if ranks is not None:
@@ -388,9 +387,6 @@ def _has_arrived(net, ranks, now, number, slot):
             time = now * rules.cycle_ps + ranks.rules.adapter_latency
             push_event(ranks.heap, time, ARRIVE | op)
     if rules.warmup <= origin.born < rules.end:
-        count.measured += 1
-        count.latency += now - origin.born
-        count.network += now - origin.entered
         count.packet_hops += net.packets[slot].hops
         batch = net.batches[(origin.born - rules.warmup) // rules.batch]
         batch.measured += 1
@@ -410,7 +406,6 @@ def _receive(net, ranks, now, number):
     bucket = now & (rules.horizon - 1)
     flit = net.mail.flits[bucket * len(net.inputs) + number] & FLIT
     if rules.warmup <= now < rules.end:
-        count.ejected += 1
         net.endpoints[number].ejected += 1
         net.batches[(now - rules.warmup) // rules.batch].ejected += 1
     slot = flit >> PACKET_SHIFT

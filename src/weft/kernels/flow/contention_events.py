@@ -13,16 +13,9 @@ def solve_events(
 ):
     """Solve a dynamic contention graph as `weft.kernels.flow.contention_steps.solve_steps` does.
 
-    - `state`: a `weft.kernels.flow.penalty.PenaltyState` without flows, for adapters of rate 1. It
-      has one route, which all edges use, and one slot per edge.
-    - `source`, `destination`, int32 [edges]: source and destination node of each edge.
-    - `size`, `start`, float64 [edges]: bytes to send, and time of the start in seconds.
-    - `order`, int64 [edges]: edges in the order of their starts.
-    - `inverse_bandwidth`: seconds per byte without contention.
-    - `completion`, `elapsed`, float64 [edges], written: time of completion on the clock of `start`,
-      and time from the edge's start to its completion; seconds.
-
-    Returns the number of steps.
+    `state`: a `weft.kernels.flow.penalty.PenaltyState` without flows, for adapters of rate 1. It
+    has one route, which all edges use, and one slot per edge. The other arguments, and the result,
+    are those of `solve_steps`.
     """
     # Active edges are stored contiguously in separate arrays, because each step visits all of them.
     count = len(source)

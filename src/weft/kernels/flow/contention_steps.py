@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.program.dag import by_key
 
 #: Two events count as one if the time between them is less than this part of a step. Equal edges
 #: then finish together, although their penalties were summed in different orders.
@@ -76,22 +77,6 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
     return added
 
 
-@njit(cache=True)
-def group(key, count):
-    """Return edges grouped by a key below `count`: int64 [count + 1] offsets and int32 edges."""
-    offset = np.zeros(count + 1, dtype=np.int64)
-    for e in range(len(key)):
-        offset[key[e] + 1] += 1
-    for v in range(count):
-        offset[v + 1] += offset[v]
-    fill = offset[:-1].copy()
-    edges = np.empty(len(key), dtype=np.int32)
-    for e in range(len(key)):
-        edges[fill[key[e]]] = e
-        fill[key[e]] += 1
-    return offset, edges
-
-
 class Sums(NamedTuple):
     """Sums over the active edges of each node: int32 [nodes], but the last three float64."""
 
@@ -132,7 +117,7 @@ def empty_sums(nodes):
 def active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty):
     """Write the penalties of the active edges; leave those of other edges unchanged.
 
-    `offset` and `edges` group all edges by source (`group`); `active` is bool [edges].
+    `offset` and `edges` group all edges by source (`by_key`); `active` is bool [edges].
     """
     nodes = len(offset) - 1
     out, into, full, least, most, full_total, full_most, parallel, asked, conflicts, slower = sums
@@ -203,7 +188,7 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
     `source`, `destination`, int32 [edges]: source and destination node of each edge. `penalty`,
     float64 [edges], written.
     """
-    offset, edges = group(source, nodes)
+    offset, edges = by_key(source, nodes)
     sums = empty_sums(nodes)
     active = np.ones(len(source), dtype=np.bool_)
     active_penalties(source, destination, offset, edges, active, coefficients, sums, penalty)
@@ -272,7 +257,7 @@ def solve_steps(
     Returns the number of steps.
     """
     count = len(source)
-    offset, edges = group(source, nodes)
+    offset, edges = by_key(source, nodes)
     sums = empty_sums(nodes)
     active = np.zeros(count, dtype=np.bool_)
     penalty = np.full(count, np.nan)

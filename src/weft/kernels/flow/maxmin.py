@@ -236,10 +236,8 @@ MOST_PATIENCE = 32
 
 #: Number of bits of an entry's index in its slot; end of the used part of the pool; numbers of
 #: links to revise, of flows whose rate may have changed, of slots that have ever been in use, of
-#: entries of all flows, of fillings and of revisions; and budget of a revision.
-COUNT = counters(
-    "shift", "pool_end", "dirty", "touched", "slots", "entries", "filled", "revised", "patience"
-)
+#: entries of all flows, and of fillings; and budget of a revision.
+COUNT = counters("shift", "pool_end", "dirty", "touched", "slots", "entries", "filled", "patience")
 
 
 class MaxMinState(NamedTuple):
@@ -646,27 +644,20 @@ def maxmin_solve(state, rate, changed, slack):
         rate[touched[index]] = 0.0
     news = 0
     if _revise(state, (count.patience * count.entries >> 4) + 1000, max(slack, SAME)):
-        count.revised += 1
         count.patience += count.patience < MOST_PATIENCE
-        for index in range(count.touched):
-            flow = touched[index]
-            state.is_touched[flow] = False
-            if not hops[flow]:
-                continue
-            if abs(current[flow] - rate[flow]) > SAME * current[flow]:
-                rate[flow] = current[flow]
-                changed[news] = flow
-                news += 1
     else:
         fill_all(state)
         count.filled += 1
         count.patience = max(count.patience >> 1, 1)
         for flow in range(count.slots):
-            if not hops[flow]:
-                continue
-            if abs(current[flow] - rate[flow]) > SAME * current[flow]:
-                rate[flow] = current[flow]
-                changed[news] = flow
-                news += 1
+            touched[flow] = flow
+        count.touched = count.slots
+    for index in range(count.touched):
+        flow = touched[index]
+        state.is_touched[flow] = False
+        if hops[flow] and abs(current[flow] - rate[flow]) > SAME * current[flow]:
+            rate[flow] = current[flow]
+            changed[news] = flow
+            news += 1
     count.touched = 0
     return news

@@ -331,7 +331,7 @@ def _is_drained(net: FlitNet) -> bool:
     Replies count as born from their birth on, requests when their endpoint begins with them.
     """
     waits = (net.endpoints["birth"] < net.rules.end).any()
-    return bool(net.count.measured == net.count.born and not waits)
+    return bool(net.batches["measured"].sum() == net.count.born and not waits)
 
 
 def _wider(batches: int) -> float:
@@ -354,7 +354,8 @@ def _result(
     packets = batches["measured"].astype(np.float64)
     latency = interval_of(batches["latency"].astype(np.float64), packets)
     network = interval_of(batches["network"].astype(np.float64), packets)
-    accepted = float(count.ejected / load.measure / links.ends)
+    measured = int(batches["measured"].sum())
+    accepted = float(batches["ejected"].sum() / load.measure / links.ends)
     reasons = []
     deadlock = ""
     if why == STUCK:
@@ -378,8 +379,8 @@ def _result(
         fabric=fabric, routing=routing.name, router=router, load=load, offered=offered,
         accepted=accepted, accepted_ci95=rate.half_width,
         latency=latency, network_latency=network,
-        hops=count.packet_hops / count.measured if count.measured else np.nan,
-        packets=int(count.measured), missing=int(count.born - count.measured),
+        hops=count.packet_hops / measured if measured else np.nan,
+        packets=measured, missing=int(count.born) - measured,
         settled=not reasons, why="; ".join(reasons), deadlock=deadlock, cycles=int(count.now),
         ejected=net.endpoints["ejected"].copy(), histogram=net.histogram, flits=flits,
         wait_cycles=waits, flit_hops=int(count.hops), run_s=run_s,

@@ -19,10 +19,7 @@ from weft.kernels.teams import Team
 #: Fields of `MEMBER` that `FlitRules` has, too.
 OF_RULES = ("first_end", "last_end", "first_router", "last_router", "end_shift", "router_shift")
 #: Fields of `COUNT` that are sums.
-SUMS = (
-    "hops", "injected", "ejected", "measured", "born", "latency", "network", "packet_hops",
-    "under_way",
-)  # fmt: skip
+SUMS = ("hops", "born", "packet_hops", "under_way")
 
 
 def members(

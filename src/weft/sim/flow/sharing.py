@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.kernels.flow import maxmin as kernel
 from weft.kernels.flow.maxmin import DIGITS, LINK, QUEUE, LinkQueue
-from weft.kernels.records import record
+from weft.kernels.records import aligned, record
 from weft.sim.flow import Sharing
 from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 from weft.sim.flow.contention.penalty_state import penalty_state, slot_shift
 from weft.sim.flow.network import Network
 
-#: Entries of a link's list of flows are 32-bit numbers.
-_MOST_ENTRIES = 2**31
 _MOST_BUCKETS = 2**16
 
 
@@ -50,12 +48,6 @@ def maxmin_state(
     last_bucket = min(last - base, _MOST_BUCKETS)
     key = np.zeros(links)
     capacity = np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64)
-    # The record of a link is within one cache line.
-    room = np.zeros((links + 2) * LINK.itemsize, dtype=np.uint8)
-    skipped = -room.ctypes.data % 64
-    sums = room[skipped : skipped + links * LINK.itemsize].view(LINK)
-    sums["rest"] = capacity
-    sums["level"] = np.inf
     return kernel.MaxMinState(
         capacity=capacity,
         route_offset=np.ascontiguousarray(route_offset, dtype=np.int64),
@@ -69,7 +61,7 @@ def maxmin_state(
         room=np.zeros(links, dtype=np.int32),
         members=np.zeros(links, dtype=np.int32),
         pool=np.zeros(4 * (entries + links), dtype=np.int32),
-        links=sums,
+        links=aligned(links, LINK, {"rest": capacity, "level": np.inf}),
         dirty=np.zeros(links, dtype=np.int32),
         is_dirty=np.zeros(links, dtype=np.bool_),
         touched=np.zeros(max_flows, dtype=np.int32),
