@@ -62,7 +62,9 @@ def test_squares_and_meeting_edges(number: int) -> None:
     num_meetings = int((degree * (degree - 1) // 2).sum())
     one, two = np.empty(num_meetings, dtype=np.int32), np.empty(num_meetings, dtype=np.int32)
     square, strong = np.empty(num_meetings, dtype=np.uint8), np.empty(num_meetings, dtype=np.uint8)
-    assert adjacent_edges(links.offset, links.other, one, two, square, strong) == num_meetings
+    joined = np.empty((fabric.graph.num_rows,) * 2, dtype=np.bool_)
+    pairs = adjacent_edges(links.offset, links.other, one, two, square, strong, joined)
+    assert pairs == num_meetings
     tail = np.repeat(np.arange(len(degree)), degree)
     seen = set()
     for i, j, is_square, is_strong in zip(one, two, square, strong, strict=True):

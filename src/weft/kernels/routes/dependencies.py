@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 
 
 class WaitGraph(NamedTuple):
@@ -87,14 +88,38 @@ def set_dependency(before, channel, graph, channels):
 
 
 @njit(cache=True)
+def _edge_at(row, port, graph, no_path):
+    """Return the edge at a port of a row, -1 if it leads to no row."""
+    slot = graph.row_base[row] + port
+    if port == no_path or slot >= graph.row_base[row + 1] or graph.row_link[slot] < 0:
+        return np.int64(-1)
+    return np.int64(graph.edge_of_link[graph.row_link[slot]])
+
+
+@njit(cache=True)
+def _same_paths(line, other, level_of, other_level_of, graph, no_path):
+    """Return whether paths to two LIDs have the same edges and service levels from all rows."""
+    for k in range(len(level_of)):
+        if level_of[k] != other_level_of[k]:
+            return False
+    for row in range(len(line)):
+        if line[row] != other[row] and _edge_at(row, line[row], graph, no_path) != _edge_at(
+            row, other[row], graph, no_path
+        ):
+            return False
+    return True
+
+
+@lean_njit()
 def table_dependencies(
     table, lids, graph, edge_port_in, start_row, start_port, start_sender, sl, lmc, no_path, lanes,
-    channels,
+    channels, alone, levels, seen,
 ):  # fmt: skip
     """Set the dependencies of the paths from each start to each listed LID.
 
     A path is followed up to the first channel that another path to the same LID on the same SL
-    has used: from there on, both paths are the same.
+    has used: from there on, both paths are the same. A LID whose paths are those of one shortly
+    before, such as that of another adapter at the same row, adds no dependency.
 
     - `table`, `lmc`, `no_path`: uint8 or uint16 [all lids, rows], its LID mask control, and the
       port that means "no path".
@@ -106,35 +131,45 @@ def table_dependencies(
     - `sl`: uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to
       each LID, or of the path from each row to each LID.
     - `lanes`, `channels`: parts of `Lanes` and `WaitGraph`.
+    - `alone`, uint8 [destinations]: 1 if an endpoint is the only one of its start.
+    - `levels`, uint8 [LIDs at a time, rows of `sl`], and `seen`, int64 [channels], 0: work space.
+      The service levels of a row for several LIDs share a cache line.
     """
-    row_base, row_link, edge_of_link = graph.row_base, graph.row_link, graph.edge_of_link
     edge_row, vls, used = graph.edge_row, channels.vls, channels.used
-    seen = np.zeros(len(edge_row) * vls, dtype=np.int64)
     stamp = np.int64(0)
     per_row = sl.shape[0] > 1
     per_lid = sl.shape[1] > 1
+    together = len(levels)
     for i in range(len(lids)):
-        line = table[lids[i]]
-        column = lids[i] if per_lid else 0
+        line, at = table[lids[i]], i % together
+        if at == 0:
+            for row in range(sl.shape[0]):
+                for k in range(i, min(i + together, len(lids))):
+                    levels[k - i, row] = sl[row, lids[k] if per_lid else 0]
+        known = False
+        # Paths of ties alternate between two directions.
+        for back in range(1, min(at, 2) + 1):
+            other = lids[i - back]
+            if not known and alone[lids[i] >> lmc] + alone[other >> lmc] == 0:
+                known = _same_paths(
+                    line, table[other], levels[at], levels[at - back], graph, no_path
+                )
+        if known:
+            continue
         for s in range(len(start_row)):
             if start_sender[s] == lids[i] >> lmc:
                 continue
             row = start_row[s]
-            level = sl[row if per_row else 0, column]
+            level = np.int64(levels[at, row if per_row else 0])
             mark = stamp + level + 1
             port_in = start_port[s]
             before = np.int64(-1)
             while True:
                 port = line[row]
-                if port == no_path or row_base[row] + port >= row_base[row + 1]:
-                    break
-                link = row_link[row_base[row] + port]
-                if link < 0:
-                    break
-                edge = edge_of_link[link]
+                edge = _edge_at(row, port, graph, no_path)
                 if edge < 0:
                     break
-                channel = np.int64(edge) * vls + lane_of(row, port_in, port, level, lanes)
+                channel = edge * vls + lane_of(row, port_in, port, level, lanes)
                 used[channel] = 1
                 if before >= 0:
                     set_dependency(before, channel, graph, channels)

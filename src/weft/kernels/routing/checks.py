@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.lean import lean_njit
 from weft.kernels.routes.walk import consumes
 from weft.kernels.routing.distances import UNREACHED
 
@@ -21,8 +22,9 @@ def _trace_line(line, goal_row, goal_link, graph, no_path, state, hops, stack):
     """
     row_base, row_link, link_row = graph.row_base, graph.row_link, graph.link_row
     rows = len(row_base) - 1
-    state[:] = 0
     looping = -1
+    for row in range(rows):
+        state[row] = 0
     for start in range(rows):
         if state[start] != 0:
             continue
@@ -68,10 +70,10 @@ def _trace_line(line, goal_row, goal_link, graph, no_path, state, hops, stack):
     return looping
 
 
-@njit(cache=True)
+@lean_njit()
 def check_tables(
     table, lmc, graph, target_weight, row_sources, row_itself, no_path, best_hops, histogram,
-    detours, loop_lids, loop_rows,
+    detours, loop_lids, loop_rows, state, served, hops, stack,
 ):  # fmt: skip
     """Trace every LID from every row, and sum the results over source hosts.
 
@@ -89,6 +91,7 @@ def check_tables(
       the first LID has x hops more than a minimal path.
     - `loop_lids`, `loop_rows`, int32: filled with the LIDs that have a forwarding loop, and a row
       on the loop of each, as far as there is room.
+    - `state`, `served`, uint8, and `hops`, `stack`, int32, [rows]: work space.
 
     Returns the number of pairs of hosts that are not routed; of pairs among them that no cables
     connect; of LIDs with a loop; and of (row, LID) pairs that cables connect but the table does
@@ -96,10 +99,6 @@ def check_tables(
     """
     target_row, target_link = graph.destination_row, graph.destination_link
     rows = len(graph.row_base) - 1
-    state = np.empty(rows, dtype=np.uint8)
-    served = np.empty(rows, dtype=np.bool_)
-    hops = np.empty(rows, dtype=np.int32)
-    stack = np.empty(rows, dtype=np.int32)
     unrouted = 0
     apart = 0
     loops = 0
@@ -109,7 +108,8 @@ def check_tables(
         if goal < 0:
             continue
         last = 1 if target_link[d] >= 0 else 0
-        served[:] = True
+        for row in range(rows):
+            served[row] = True
         for lid in range(d << lmc, (d + 1) << lmc):
             looping = _trace_line(
                 table[lid], goal, target_link[d], graph, no_path, state, hops, stack

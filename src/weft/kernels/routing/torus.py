@@ -141,20 +141,16 @@ def unite_squares(offset, other, edge, parent, flip):
     return conflicts
 
 
-@njit(cache=True)
-def adjacent_edges(offset, other, one, two, square, strong):
+@lean_njit()
+def adjacent_edges(offset, other, one, two, square, strong, joined):
     """List the pairs of edges that meet at each row.
 
     `offset`, `other`: as in `unite_squares`. `one`, `two`, int32, filled: the edges of each pair,
     as indices in `other`. There must be room for every pair of neighbours of every row. `square`,
     `strong`, uint8, filled: `square` is 1 if the edges are two sides of a square; `strong` is 1 if
-    they are not, but each of them is in a square with a common third edge. Returns the number of
-    pairs.
+    they are not, but each of them is in a square with a common third edge. `joined`, bool [most
+    neighbours, most neighbours]: work space. Returns the number of pairs.
     """
-    widest = 0
-    for v in range(len(offset) - 1):
-        widest = max(widest, offset[v + 1] - offset[v])
-    joined = np.zeros((widest, widest), dtype=np.uint8)
     count = 0
     for v in range(len(offset) - 1):
         first = offset[v]

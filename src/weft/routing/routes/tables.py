@@ -17,6 +17,9 @@ from weft.kernels.routes.walk import table_loads
 from weft.routing.routes.base import Routes
 from weft.routing.routes.flows import EndpointFlows, endpoint_out
 
+#: Number of LIDs whose service levels are read together: those of a row fill a cache line.
+_LIDS_TOGETHER = 64
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableRoutes(Routes):
@@ -162,12 +165,16 @@ class TableRoutes(Routes):
         _, first, count = np.unique(start, return_index=True, return_counts=True)
         senders = np.where(count > 1, -1, destinations[first])
         rows, ports = rows[first], ports[first]
+        alone = np.zeros(fabric.num_destinations, dtype=np.uint8)
+        alone[senders[senders >= 0]] = 1
         sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
         table_dependencies(
             self.table, lids.astype(np.int32), graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
-            self.no_path, self.lanes.parts, parts(dependencies),
+            self.no_path, self.lanes.parts, parts(dependencies), alone,
+            np.empty((_LIDS_TOGETHER, len(sl)), dtype=np.uint8),
+            np.zeros(len(dependencies.used), dtype=np.int64),
         )  # fmt: skip
 
     def _same_starts(self, rows: NDArray[np.int32], ports: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -132,7 +132,8 @@ def squares_of(links: NeighbourGraph) -> Squares:
     room = int((degree * (degree - 1) // 2).sum())
     one, two = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
     square, strong = np.empty(room, dtype=np.uint8), np.empty(room, dtype=np.uint8)
-    adjacent_edges(links.offset, links.other, one, two, square, strong)
+    joined = np.empty((degree.max(), degree.max()), dtype=np.bool_)
+    adjacent_edges(links.offset, links.other, one, two, square, strong, joined)
     return Squares(parent, flip, one, two, square, strong)
 
 

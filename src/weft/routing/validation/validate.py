@@ -317,7 +317,8 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     unrouted, apart, loops, unrouted_rows = check_tables(
         routes.table, routes.lmc, graph.parts, weight, row_sources(fabric),
         _hosts_that_are_rows(fabric), routes.no_path, fabric.graph.hops(), histogram, detours,
-        loop_lids, loop_rows,
+        loop_lids, loop_rows, *np.empty((2, graph.num_rows), dtype=np.uint8),
+        *np.empty((2, graph.num_rows), dtype=np.int32),
     )  # fmt: skip
     uncabled = _uncabled_pairs(fabric)
     listed = min(loops, MAX_LOOPS)
