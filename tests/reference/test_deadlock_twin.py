@@ -224,6 +224,18 @@ def test_a_destination_sends_nothing_to_itself(by_port: bool) -> None:
         assert int(dependencies(fabric, routes).used.sum()) == (hosts > 1)
 
 
+def test_equal_paths_to_two_destinations_are_not_those_of_the_same_senders() -> None:
+    """Only h0, at the end of a line, sends over the first cable, and not to itself."""
+    build = FabricBuilder("line")
+    switches = build.switches(["a", "b", "c"])
+    build.connect(build.hosts(["h0", "h1"]), switches[[0, 2]])
+    build.connect(switches[:2], switches[1:])
+    fabric = build.fabric()
+    table = empty_table(fabric)
+    table[:2] = [2, 2, 2]  # to b; from b to c; back to b
+    assert check(fabric, TableRoutes("twin", fabric.digest, table=table), False)
+
+
 @pytest.mark.parametrize("sl", [[0, 1], [1, 0], [[0, 1], [1, 0]], [[0, 0], [1, 1]]])
 def test_service_levels_of_the_smallest_fabric(sl: list[int] | list[list[int]]) -> None:
     build = FabricBuilder("two switches")
