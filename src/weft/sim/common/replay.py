@@ -109,6 +109,10 @@ class Replay(TimedResult):
         """End of the last operation or arrival of the last message."""
         return float(max(self.ended_ns.max(initial=0.0), self.arrived_ns.max(initial=0.0)))
 
+    def took_ns(self, ops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the times of messages from departure to arrival; NaN if they did not arrive."""
+        return known(self.arrived_ns[ops]) - known(self.left_ns[ops])
+
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages]."""
         raise TypeError(f"{type(self).__name__} does not define alone_ns")
@@ -120,16 +124,15 @@ class Replay(TimedResult):
     def messages(self) -> pl.DataFrame:
         """Return one row for each message, by rank in program order; see `MESSAGE_COLUMNS`."""
         ops, alone = self.workload.messages, self.alone_ns()
-        left, arrived = known(self.left_ns[ops]), known(self.arrived_ns[ops])
         return frame(
             MESSAGE_COLUMNS,
             {
                 **sent_messages(self.workload, self.host),
                 "posted_ns": known(self.posted_ns[ops]),
-                "left_ns": left,
-                "arrived_ns": arrived,
+                "left_ns": known(self.left_ns[ops]),
+                "arrived_ns": known(self.arrived_ns[ops]),
                 "alone_ns": alone,
-                "slowdown": ratio(arrived - left, alone),
+                "slowdown": ratio(self.took_ns(ops), alone),
             },
         )
 
@@ -164,7 +167,7 @@ class Replay(TimedResult):
         np.maximum.at(end, work.phase, self.ended_ns)
         np.maximum.at(end, work.phase[ops], self.arrived_ns[ops])
         end[end < 0] = np.nan  # no operation of the phase has ended
-        took = known(self.arrived_ns[ops]) - known(self.left_ns[ops])
+        took = self.took_ns(ops)
         arrived = ~np.isnan(took)
         phase, took = work.phase[ops][arrived], took[arrived]
         slow = ratio(took, self.alone_ns()[arrived])
@@ -216,7 +219,7 @@ class Replay(TimedResult):
         """
         ops = self.workload.messages[mine]
         arrived = self.arrived_ns[ops] >= 0
-        took = (self.arrived_ns[ops] - self.left_ns[ops])[arrived]
+        took = self.took_ns(ops)[arrived]
         alone = self.alone_ns()[mine][arrived]
         timed = alone > 0
         return {
@@ -248,6 +251,11 @@ class ReplayInPicoseconds(Replay):
     ended_ps: NDArray[np.int64]
     left_ps: NDArray[np.int64]
     arrived_ps: NDArray[np.int64]
+
+    def took_ns(self, ops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the times of messages from departure to arrival; NaN if they did not arrive."""
+        left, arrived = self.left_ps[ops], self.arrived_ps[ops]
+        return np.where((left < 0) | (arrived < 0), np.nan, (arrived - left) / 1000)
 
     @property
     def posted_ns(self) -> NDArray[np.float64]:

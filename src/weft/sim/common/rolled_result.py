@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +37,15 @@ class DroppedOperations:
     a message. `size_bytes`: int64, of messages. `sums`: times, slowdowns, and messages with a
     slowdown. `times`: int64 [phases, bins], histogram of message times.
     `end_ns` [cells]: end of the last operation. `of_rank` [ranks]: cell of each rank; `size`
-    [cells]: ranks of each cell.
+    [cells]: ranks of each cell. `per_ns`: units of time in a ns.
     """
 
-    def __init__(self, work: RolledWorkload, of_rank: Ints, size: Ints):
+    _SUMS = ("sums", "times", "size_bytes", "num_ops", "num_messages")
+    _ENDS = ("until_ns", "end_ns")
+
+    def __init__(self, work: RolledWorkload, of_rank: Ints, size: Ints, per_ns: int = 1):
         phases = len(work.phase_names)
-        self.of_rank, self._size = of_rank, size
+        self.of_rank, self._size, self.per_ns = of_rank, size, per_ns
         self.begin_ns, self.until_ns = np.full(phases, np.inf), np.full(phases, -np.inf)
         self.longest_ns, self.sums = np.zeros(phases), np.zeros((3, phases))
         self.times = np.zeros((phases, _BINS), dtype=np.int64)
@@ -54,17 +58,19 @@ class DroppedOperations:
     ) -> None:
         """Add operations: row in a table of programs, and cell.
 
-        `times`: posted, ended, left and arrived, float64 [4, ops] ns. `alone`: zero-load times of
-        those that sent a message, float64 [sent] ns.
+        `times`: posted, ended, left and arrived, [4, ops] units of time. `alone`: zero-load times
+        of those that sent a message, float64 [sent] ns.
         """
         posted, ended, left, arrived = times
+        took = (arrived - left) / self.per_ns
+        posted, ended, arrived = (each / self.per_ns for each in (posted, ended, arrived))
         phase, count = table.phase[row], self._size[cell]
         np.minimum.at(self.begin_ns, phase, posted)
         np.maximum.at(self.until_ns, phase, np.maximum(ended, arrived))
         np.maximum.at(self.end_ns, cell, ended)
         self.num_ops += int(count.sum())
         sent = np.flatnonzero(arrived >= 0)
-        phase, count, took = phase[sent], count[sent], (arrived - left)[sent]
+        phase, count, took = phase[sent], count[sent], took[sent]
         self.computed += len(sent)
         self.num_messages += int(count.sum())
         size = table.size_bytes[row[sent]]
@@ -77,6 +83,26 @@ class DroppedOperations:
         place = (np.log2(np.maximum(took, 2.0**_LOW)) - _LOW) * _EACH
         place = np.minimum(place, _BINS - 1).astype(np.int64)
         np.add.at(self.times, (phase, place), count)
+
+    def copy(self) -> DroppedOperations:
+        """Return the statistics up to now."""
+        other = copy(self)
+        for name in (*self._SUMS, *self._ENDS):
+            setattr(other, name, np.copy(getattr(self, name)))
+        return other
+
+    def repeat(
+        self, before: DroppedOperations, after: DroppedOperations, times: int, lasts: int
+    ) -> None:
+        """Add so many times what was added between two states, each time `lasts` units later."""
+        for name in self._SUMS:
+            gain = getattr(after, name) - getattr(before, name)
+            setattr(self, name, getattr(self, name) + times * gain)
+        for name in self._ENDS:
+            end = getattr(after, name)
+            later = (np.round(end * self.per_ns) + times * lasts) / self.per_ns
+            later = np.where(end > getattr(before, name), later, -np.inf)
+            setattr(self, name, np.maximum(getattr(self, name), later))
 
     def percentile_ns(self, share: float) -> float:
         """Return a percentile of the times of all messages, too long by up to 1.1 %."""

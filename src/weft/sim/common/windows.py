@@ -55,10 +55,10 @@ class Windows:
     """The windows of a run, one after the other; each level adds its own state.
 
     `first`: int64 [cells], a rank of each cell. `peer`: int64 [maps, cells], cell of the peers.
-    `per_ns`: units of time in a ns.
+    `skipped`: how far the clock is behind.
     """
 
-    per_ns = 1
+    skipped = 0
 
     def __init__(self, work: RolledWorkload, first: Ints, peer: Ints, tally: DroppedOperations):
         self.work, self.peer, self.tally = work, peer, tally
@@ -143,13 +143,14 @@ class Windows:
         )  # fmt: skip
         return self._gated(fresh), number, keep
 
-    def drop(self, ranks: Ranks, which: Any = True) -> None:
-        """Add operations to the statistics."""
+    def drop(self, ranks: Ranks, which: Any = True, tally: DroppedOperations | None = None) -> None:
+        """Add operations to the statistics, or to others."""
         ops = np.flatnonzero(which & ~self.gates)
         times = np.stack((ranks.posted, ranks.ended, ranks.left, ranks.arrived))[:, ops]
+        times = np.where(times < 0, times, times + self.skipped)
         some = self.window.at(ops)
         alone = self.alone_ns(ops[ranks.arrived[ops] >= 0])
-        self.tally.add(self.table, some.row, some.cell, times / self.per_ns, alone)
+        (tally or self.tally).add(self.table, some.row, some.cell, times, alone)
 
     def alone_ns(self, ops: Ints) -> NDArray[np.float64]:
         """Return the zero-load times of messages of the window."""
@@ -192,13 +193,17 @@ class Windows:
         last part, so that ranks of a host take turns as they do without windows.
         """
         self.low[number] = low
-        end = max(self.high[number], low + self.growth, self.reach[number][low])
+        end = max(self.high[number], self.part_end(number, low), self.reach[number][low])
         self.high[number] = min(end, self.length[number])
         before = self.high * 0
         while not np.array_equal(before, self.high):
             before = self.high.copy()
             for mine, other, need in self.needs:
                 self.high[other] = max(self.high[other], need[self.high[mine]])
+
+    def part_end(self, number: int, low: int) -> int:
+        """Return where the last part of a window is to end that begins at `low`."""
+        return low + self.growth
 
     def _lay_window(self, kept: Window, times: NDArray[np.float64], begin: Ints) -> None:
         """Lay the window of the kept operations and those from `begin` to `high` of each program.

@@ -99,14 +99,14 @@ def explain(
     if state.windows is not None:
         workload, place = state.windows.named()
     count = state.count
-    now = f"{count['now_ps'] / PS_PER_NS:g} ns"
+    now = f"{state.now_ns:g} ns"
     if why == kernel.NO_PATH:
         fault = min(
             (net.count for net in state.nets if net.count["fault_row"] >= 0),
             key=lambda each: int(each["now_ps"]),
         )
         row, op = int(fault["fault_row"]), int(fault["fault_op"])
-        now = f"{fault['now_ps'] / PS_PER_NS:g} ns"
+        now = f"{(fault['now_ps'] + state.skipped_ps) / PS_PER_NS:g} ns"
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (
             f"the {routes.engine} routes of {fabric.name} have no next link at {name} for "

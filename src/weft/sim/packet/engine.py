@@ -16,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routing.routes import Routes
 from weft.sim.common.progress import REPORT_S, IncompleteRun, Progress, StopRun
-from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, check_options
+from weft.sim.common.times import LONGEST_RUN_PS, check_options
 from weft.sim.keys.run import KeyRun
 from weft.sim.packet.connections import connect
 from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
@@ -120,7 +120,7 @@ def run_packets(
             "arrived"
         )
     complete = why == kernel.DONE and not partial
-    now = f"{state.count['now_ps'] / PS_PER_NS:g} ns"
+    now = f"{state.now_ns:g} ns"
     if windows is not None and not complete:
         raise IncompleteRun(f"stopped at {now} of simulated time; there is no result")
     conservation = check_conservation(state, complete)
@@ -212,7 +212,7 @@ def _run(
             count = state.count
             now = Progress(
                 state.ended, state.num_ops, state.arrived,
-                state.num_messages, float(count["now_ps"]) / PS_PER_NS,
+                state.num_messages, state.now_ns,
                 # Delivered bytes include control packets; wire_bytes includes only data packets.
                 min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip

@@ -27,6 +27,7 @@ from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.partition import Partition, mailboxes, split, split_programs
 from weft.sim.packet.policies import Policy
+from weft.sim.packet.recurrence import Recurrence, recurrence_of
 from weft.sim.packet.rolled import PacketWindows
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
@@ -65,6 +66,7 @@ class PacketRunState:
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     keyed: KeyRun | None = None
     windows: PacketWindows | None = None
+    recurrence: Recurrence | None = None
     fast_forward: FastForward | None = None
     kept: Any = None
     arguments: list[list[Any]] = field(default_factory=list)
@@ -142,6 +144,7 @@ class PacketRunState:
             num_ops=workload.num_ops if windows is None else windows.work.num_ops,
             num_messages=len(workload.messages) if windows is None else windows.work.num_messages,
             windows=windows,
+            recurrence=recurrence_of(windows, nets, cut, policy),
             cut=cut,
             team=team,
             kept=policy.attach(nets[0]),
@@ -155,6 +158,8 @@ class PacketRunState:
         until, keyed = self.next_look, self.keyed
         if keyed is not None and keyed.next_change_ns < np.inf:
             until = min(until, int(picoseconds(keyed.next_change_ns)))
+        if self.recurrence is not None:
+            until = min(until, self.recurrence.look_ps)
         why = self._run(until, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
@@ -162,12 +167,16 @@ class PacketRunState:
         if why == kernel.PAUSED:
             if until == self.next_look:
                 self._look()
+            elif self.recurrence is not None:
+                self.recurrence.look(self.nets, self.programs)
             self._change_paths(until)
             return kernel.MORE
         if why == kernel.ASKED:
             if self.windows is None:
                 self._answer()
             else:
+                if self.recurrence is not None:
+                    self.recurrence.look_after(self.nets, self.programs)
                 self.nets, self.programs = self.windows.go_on(self.nets, self.programs, self.cut)
             return kernel.MORE
         if why == kernel.DONE:
@@ -246,6 +255,16 @@ class PacketRunState:
         return record(records.COUNT, now_ps=max(int(each["now_ps"]) for each in counts), **sums)
 
     @property
+    def skipped_ps(self) -> int:
+        """How far the clock of the parts is behind."""
+        return 0 if self.windows is None else self.windows.skipped
+
+    @property
+    def now_ns(self) -> float:
+        """Simulated time."""
+        return float(self.count["now_ps"] + self.skipped_ps) / PS_PER_NS
+
+    @property
     def ended(self) -> int:
         """Number of operations that have ended."""
         return sum(int(ranks.count.ended) for ranks in self.programs)
@@ -289,7 +308,7 @@ class PacketRunState:
         if self.windows is None:
             return latest
         before = float(self.windows.tally.until_ns.max(initial=0.0))
-        return max(latest, round(before * PS_PER_NS))
+        return max(latest, round(before * PS_PER_NS) - self.windows.skipped)
 
     def _is_over(self) -> bool:
         """Return whether everything has ended and arrived by the time limit."""
@@ -363,7 +382,7 @@ class PacketRunState:
         first = links["first_queue"].astype(np.int64)
         waited = np.concatenate([[0], np.cumsum(self.net.queues["wait_ps"])])
         return {
-            "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
+            "end_ps": end + self.skipped_ps, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "blocked_ps": blocked,
             "buffer_wait_ps": waited[first + self.net.rules["lanes"] * links["queues"]]
