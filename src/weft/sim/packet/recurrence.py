@@ -29,6 +29,8 @@ Ints = NDArray[np.int64]
 
 #: Largest size of all moments that are kept to be met again, bytes.
 _KEPT_BYTES = 2**28
+#: Looks without success after which each further look is as many changes of the window later.
+_PATIENCE = 16
 #: Counters of a part, and fields of lanes, to which each period adds.
 _COUNTS = ("injected", "injected_bytes", "delivered", "delivered_bytes", "hops", "events")
 _SUMS = ("packets", "wire_bytes", "wait_ps", "busy_ps")
@@ -53,9 +55,16 @@ class Recurrence:
         self.windows, self.cut = windows, cut
         self.look_ps = NEVER
         self._seen: dict[bytes, _Moment] = {}
+        self._misses = self._changes = 0
 
     def look_after(self, nets: list[Net], programs: list[Ranks]) -> None:
-        """Look when all parts are where the one that asked for a window cannot act on them."""
+        """Look when all parts are where the one that asked for a window cannot act on them.
+
+        Look more rarely the longer nothing has come again, and only in loops.
+        """
+        self._changes += 1
+        if self._changes % (1 + self._misses // _PATIENCE) or not self.windows.in_loop():
+            return
         asked = [
             int(net.count["now_ps"])
             for net, ranks in zip(nets, programs, strict=True) if ranks.count.asked
@@ -77,6 +86,7 @@ class Recurrence:
             digest.update(b"|")
         sums = _sums(nets)
         before = self._seen.pop(digest.digest(), None)
+        self._misses = 0 if before is not None else self._misses + 1
         if before is not None:
             lasts = now - before.time_ps
             left = int(nets[0].rules["max_time_ps"]) - now
@@ -149,6 +159,10 @@ def _state(
     def since(times: NDArray[Any]) -> NDArray[Any]:
         return np.where(times >= NEVER, NEVER, np.maximum(times, oldest) - now)
 
+    def late(times: NDArray[Any]) -> NDArray[Any]:
+        at = np.flatnonzero(times > oldest)
+        return np.stack((at, since(times.ravel()[at])))
+
     # Programs; of operations that have not begun, their places determine the rest.
     cell, begun = window.cell[alive], ranks.posted[alive] >= 0
     place = window.place[alive] - windows.low[windows.program_of[cell]]
@@ -160,7 +174,7 @@ def _state(
     below = np.stack((ranks.left_below, ranks.right_below))
     queued = np.flatnonzero(alive & (ranks.posted < 0) & below.any(axis=0))
     yield from (number[queued], number[below[:, queued] - 1])
-    yield from (since(ranks.busy_until), number[ranks.first_waiting - 1], since(ranks.copied_until))
+    yield from (late(ranks.busy_until), number[ranks.first_waiting - 1], late(ranks.copied_until))
     time, item = events
     op = item & OPERATION
     kind = item ^ op
@@ -181,9 +195,9 @@ def _state(
 
     # Links and lanes
     links, lanes = net.topology.links, net.lanes
-    yield from (since(links[name]) for name in ("free_at_ps", "wake_at_ps", "ready_ps"))
-    yield from (links["asking"], net.asked, since(net.port_free), net.arbitration.arbiters)
-    yield from (since(net.adapters.memories[name]) for name in net.adapters.memories.dtype.names)
+    yield from (late(links[name]) for name in ("free_at_ps", "wake_at_ps", "ready_ps"))
+    yield from (links["asking"], net.asked, late(net.port_free), net.arbitration.arbiters)
+    yield from (late(net.adapters.memories[name]) for name in net.adapters.memories.dtype.names)
     names = ("credits", "last_grant", "routed_credits", "first_pair", "is_short")
     yield from (lanes[name] for name in names)
     yield np.where(lanes["first_pair"] < 0, -1, lanes["last_pair"])

@@ -117,6 +117,16 @@ class PacketWindows(Windows):
             label = refined(label, np.append(label[ahead:], np.full(ahead, -1))[: len(label)])
         return label
 
+    @cached_property
+    def _is_repeated(self) -> NDArray[np.bool_]:
+        """Return which rows have a context that occurs again."""
+        return np.asarray(np.bincount(self._context)[self._context] > 1)
+
+    def in_loop(self) -> bool:
+        """Return whether the last parts of all programs that are not over may come again."""
+        rows = (self.start + self.low)[self.low < self.length]
+        return bool(self._is_repeated[rows].all())
+
     def part_end(self, number: int, low: int) -> int:
         """Return a place that depends on the rows near it, so that it is equal in equal rounds.
 
