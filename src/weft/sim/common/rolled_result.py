@@ -129,9 +129,17 @@ class RolledReplay(TimedResult):
         return max(float(self.tally.until_ns.max(initial=0.0)), 0.0)
 
     @property
+    def recalled_for(self) -> str:
+        """Why messages were not computed."""
+        return "of rounds that began from an earlier state were"
+
+    @property
     def recalled(self) -> str:
-        """How many operations existed at a time, and what is known of times, in words."""
+        """How much was computed, and at a time, and what is known of times, in words."""
+        computed = int(self.tally.computed)
         return (
+            f"rounds computed once: {computed:,} messages were computed, "
+            f"{self.tally.num_messages - computed:,} {self.recalled_for} recalled; "
             f"rounds laid as they begin: at most {self.most_ops:,} of {self.workload.num_ops:,} "
             "operations existed at a time; 99 % of messages took at most "
             f"{self.tally.percentile_ns(0.99):.4g} ns (within 1.1 %); there are no times of single "

@@ -42,16 +42,15 @@ class RolledResult(RolledReplay):
     certain: bool
 
     @property
+    def recalled_for(self) -> str:
+        """Why messages were not computed."""
+        return f"of ranks like one of these {len(self.cells.first):,} were"
+
+    @property
     def recalled(self) -> str:
-        """How many messages were computed and recalled, in words."""
-        tally, cells = self.tally, len(self.cells.first)
-        return (
-            f"rounds computed once: {tally.computed:,} messages of {cells:,} ranks were computed, "
-            f"{tally.num_messages - tally.computed:,} of ranks that are alike recalled; "
-            f"{super().recalled}"
-            + "; ranks that are alike may differ by rounding, and by the order of what coincides"
-            * (not self.certain)
-        )
+        """How much was computed, and at a time, and what is known of times, in words."""
+        but = "; ranks that are alike may differ by rounding, and by the order of what coincides"
+        return super().recalled + but * (not self.certain)
 
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `weft.sim.flow.result.LINK_COLUMNS`."""

@@ -88,7 +88,7 @@ class Recurrence:
         before = self._seen.pop(digest.digest(), None)
         self._misses = 0 if before is not None else self._misses + 1
         if before is not None:
-            lasts = now - before.time_ps
+            lasts = now + windows.skipped - before.time_ps
             left = int(nets[0].rules["max_time_ps"]) - now
             times = min(windows.repeats(before.low, before.tally, tally), left // lasts)
             for (of, name), old in zip(sums, before.sums, strict=True):
@@ -100,9 +100,10 @@ class Recurrence:
             gain = before.tally, tally.copy(), times, lasts
             windows.tally.repeat(*gain)
             tally.repeat(*gain)
-        moment = _Moment(now, windows.low.copy(), [np.copy(of[name]) for of, name in sums], tally)
+        copies = [np.copy(of[name]) for of, name in sums]
+        moment = _Moment(now + windows.skipped, windows.low.copy(), copies, tally)
         self._seen[digest.digest()] = moment
-        size = sum(array.nbytes for array in (*moment.sums, tally.times, tally.end_ns))
+        size = sum(array.nbytes for array in (*copies, tally.times, tally.end_ns))
         while len(self._seen) > max(2, _KEPT_BYTES // size):
             self._seen.pop(next(iter(self._seen)))
 

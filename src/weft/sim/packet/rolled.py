@@ -138,7 +138,7 @@ class PacketWindows(Windows):
             return int(self.length[number])
         again = int(np.argmax(near[1:] == near[0])) + 1
         if near[again] == near[0]:
-            return low + again * 2 ** int(np.log2(max(self.growth / again, 1)))
+            return int(low + again * 2 ** int(np.log2(max(self.growth / again, 1))))
         return low + self.growth // 2 + int(np.argmin(near[self.growth // 2 :][: self.growth]))
 
     # -- rounds that are recalled ------------------------------------------------------------------
