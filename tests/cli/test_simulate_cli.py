@@ -28,7 +28,7 @@ def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
     assert (status, err) == (0, "")
     assert f"fabric: source {TREE}\n" in out
     assert "settings: engine dmodk; level flow; sharing maxmin; tolerance 0; eager 16384 B" in out
-    assert f"job: workload {RING}; placement linear; start 0 ns\n" in out
+    assert f"job: workload {RING}; placement linear; start 0 ns; rolled false\n" in out
     fabric = weft.fabric(TREE)
     result = weft.simulate(fabric, weft.route(fabric, "dmodk"), load_workload(RING, 16))
     assert f"Makespan: {result.makespan_ns / 1e3:.4g} us." in out
@@ -49,22 +49,43 @@ def test_a_large_workload_without_common_rounds_says_why(capsys, monkeypatch) ->
     assert err.endswith("choose, for a collective, a size that the number of ranks divides\n")
 
 
-def test_a_large_workload_is_rolled_at_the_packet_level(capsys, monkeypatch, tmp_path) -> None:
+def test_a_workload_is_rolled_if_it_is_large_or_should_be(capsys, monkeypatch, tmp_path) -> None:
     words = TREE, "--engine", "dmodk", "--level", "packet", "--workload", RING
     tables = {}
-    for name, most in (("full", 2**24), ("rolled", 0)):
+    for name, most, more in (("full", 2**24, ()), ("large", 0, ()), ("asked", 2**24, ["--rolled"])):
         monkeypatch.setattr("weft.study.experiment.run.ROLLED_FROM", most)
         folder = tmp_path / name
-        status, out, err = run(capsys, *words, "--out", str(folder), "--csv")
+        status, out, err = run(capsys, *words, "--out", str(folder), "--csv", *more)
         assert (status, err) == (0, "")
-        assert ("rounds laid as they begin: at most" in out) == (name == "rolled")
+        assert ("rounds laid as they begin: at most" in out) == (name != "full")
+        assert ("of rounds that began from an earlier state were" in out) == (name != "full")
         tables[name] = {file.name: file.read_bytes() for file in folder.glob("*.csv")}
-    assert "operations" in run(capsys, *words, "--dry-run")[1]
-    same = [name for name, text in tables["rolled"].items() if text == tables["full"][name]]
+    assert tables["asked"] == tables["large"]
+    same = [name for name, text in tables["asked"].items() if text == tables["full"][name]]
     assert {"links.csv", "queues.csv", "ranks.csv"} <= {*same}
-    assert "messages.csv" not in tables["rolled"]
+    assert "messages.csv" not in tables["asked"]
+    monkeypatch.setattr("weft.study.experiment.run.ROLLED_FROM", 0)
+    assert "operations" in run(capsys, *words, "--dry-run")[1]
     page = "--html", str(tmp_path / "a.html")
     assert "rounds laid" not in run(capsys, *words, *page)[1]  # a page shows messages
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--level", "packet", "--html", "a.html"], "rolled needs a single job, without start"),
+        (["--level", "packet", "--fast-forward", "1%"], "rolled: .*fast_forward looks ahead"),
+        (["--level", "flow", "--start", "1us"], "rolled needs a single job, without start"),
+        (["--level", "packet", "--workload", "shift"], "rolled: shift has no operations that"),
+        (["--level", "flit", "--engine", "dmodk"], "--rolled requires --level flow or packet"),
+    ],
+)
+def test_what_cannot_be_rolled_is_an_error(capsys, monkeypatch, tmp_path, options, error) -> None:
+    monkeypatch.chdir(tmp_path)
+    work = [] if "--workload" in options else ["--workload", RING]
+    status, _, err = run(capsys, TREE, "--engine", "dmodk", "--rolled", *work, *options)
+    assert status == 2
+    assert re.search(error, err)
 
 
 def test_loops_that_fit_neither_way_are_refused_without_the_second(capsys, tmp_path) -> None:

@@ -76,10 +76,12 @@ def forecast_of(
         seconds = seconds_of(level, counts, wait_ns(data_of(level, counts)))
     spread, most = known[level]["spread"], seconds * known[level]["spread"]
     threads = (chosen.threads or free_cores()) if level == "packet" else 1  # at best share the time
-    least = 0.0 if chosen.fast_forward else seconds / spread / threads
+    may_skip = chosen.fast_forward or windows is not None
+    least = 0.0 if may_skip else seconds / spread / threads
     note = "fast-forward may skip most of this time" if chosen.fast_forward else ""
     if windows is not None:  # refused when a window cannot grow
         note = rolled_note(counts["window"], counts["operations"])
+        note += "; rounds that come again are skipped"
         return Forecast(level, counts, needed, least, most, "", note)
     addresses = free_addresses()
     free = available_bytes() if needed > _SMALL_BYTES else None

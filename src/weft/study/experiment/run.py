@@ -402,17 +402,25 @@ class _Session:
         alone = len(self._experiment.job) == 1 and not part.start and not part.format
         why = ""
         whole = self._experiment
+        least = -1 if part.rolled else ROLLED_FROM
         if alone and levels <= {*COARSE} and not (whole.output.html or whole.trace):
             try:
-                work = load_rolled(text, above=ROLLED_FROM, **given)
-                if work.num_messages > ROLLED_FROM:
+                work = load_rolled(text, above=least, **given)
+                if work.num_messages > least:
                     for run in self._runs:
                         RunSettings.at(run.level, whole.options(run)).check_rolled(run.level)
                     return work
             except OutOfMemory:  # nor does it fit in full
                 raise
             except NotApplicable as reason:
+                if part.rolled:
+                    raise InputError(f"rolled: {reason}") from None
                 why = f"; its rounds are not computed once, because {reason}"
+        elif part.rolled:
+            raise InputError(
+                "rolled needs a single job, without start and format, at the flow or the packet "
+                "level, and neither a page nor traced messages"
+            )
         try:
             return load_workload(text, format=part.format, **given)
         except OutOfMemory as error:

@@ -60,6 +60,7 @@ from weft.sim.flit.router import Router
 from weft.sim.flow import Sharing
 from weft.sim.methods import CHOOSING, USUAL_ENGINE, fitting_methods
 from weft.sim.options import (
+    COARSE,
     FLIT,
     Level,
     RunSettings,
@@ -231,6 +232,10 @@ class JobPart(Part):
         List of hosts that may be used: ``node[001-036]``.
     start
         Start time of the job.
+    rolled
+        Store operations that ranks have in common once, lay rounds as they begin, and compute
+        those that are alike once; times of single messages are not kept. Otherwise only workloads
+        of more than 2^24 messages are.
     """
 
     GROUP: ClassVar[Group] = "workload"
@@ -252,6 +257,7 @@ class JobPart(Part):
     distribution: Annotated[str | None, Option(usual="block")] = None
     hosts: Annotated[Names | None, Option(usual="all")] = None
     start: Nanoseconds = 0.0
+    rolled: Annotated[Truth, Option(flag="rolled", means=True, levels=COARSE)] = False
 
 
 def _begin(text: str) -> str:
