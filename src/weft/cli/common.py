@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.console import Console
 from weft.cli.compile_helpers import compile_helpers
 from weft.cli.option_types import OUTPUT
 from weft.cli.options import options_of
-from weft.cli.output import given
+from weft.cli.output import given, plain
 from weft.core.counts import count_text
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
@@ -107,6 +107,52 @@ def console() -> Console:
 def table_width(columns: Iterable[int]) -> int:
     """Return the width of a table: each column has a space on both sides and a vertical rule."""
     return 1 + sum(column + 3 for column in columns)
+
+
+def as_number(value: float | None, digits: int = 0) -> str:
+    """Return a number as text: ``12,345``; a dash for none."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def as_share(value: float) -> str:
+    """Return a share as text: ``12.3%``, ``<0.1%``."""
+    return f"{value:.1%}" if value >= 0.001 or not value else "<0.1%"
+
+
+class ProgressDisplay:
+    """Display of a progress: a bar on a terminal, else a line every `line_s` seconds."""
+
+    def __init__(self, first_s: float, line_s: float) -> None:
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._quiet = given("--quiet")
+        self._next, self._line_s = time.monotonic() + first_s, line_s
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, text: str, done: float, runs: float | None) -> None:
+        """Show a progress now, or if one was shown a moment ago, not at all."""
+        if self._quiet or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (0.1 if self._terminal else self._line_s)
+        if not self._terminal:
+            print(f"weft: {text}", file=sys.stderr, flush=True)
+            return
+        if self._bar is None:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+                console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._bar.add_task("", total=runs)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], description=plain(text), completed=done, total=runs)
 
 
 @contextmanager

@@ -70,22 +70,14 @@ def doctor_command() -> int:
 
     section({name: "missing" if value is None else value for name, value in versions.items()})
     section({name: "not set" if value is None else value for name, value in machine.items()})
-    section(
-        {
-            name: path or f"not installed: {feature} needs it (Debian package {package})"
-            for (name, path), (feature, package) in zip(
-                programs.items(), PROGRAMS.values(), strict=True
-            )
+    for found, needed, how in (
+        (programs, PROGRAMS, "Debian package {}"), (optional, OPTIONAL, "pip install '{}'")
+    ):  # fmt: skip
+        lacks = {
+            name: f"not installed: {feature} needs it ({how.format(source)})"
+            for name, (feature, source) in needed.items()
         }
-    )
-    section(
-        {
-            name: installed or f"not installed: {feature} needs it (pip install '{extra}')"
-            for (name, installed), (feature, extra) in zip(
-                optional.items(), OPTIONAL.values(), strict=True
-            )
-        }
-    )
+        section({name: there or lacks[name] for name, there in found.items()})
     section({"kernel cache": _cache_text(cache)})
     section({f"plug-in {i}": text for i, text in enumerate(plugins, start=1)})
     console().print(table)

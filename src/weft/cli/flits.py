@@ -13,7 +13,14 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from weft.cli.common import ALL_HOSTS, JudgedOptions, announced_compile, console, is_booksim
+from weft.cli.common import (
+    ALL_HOSTS,
+    JudgedOptions,
+    announced_compile,
+    as_number,
+    console,
+    is_booksim,
+)
 from weft.cli.option_types import FIRST, FLIT, OUTPUT, ROUTING, RUNS, File, Loads, Policy, Whole
 from weft.cli.options import options_of
 from weft.cli.output import emit
@@ -235,10 +242,6 @@ def _routes(
 # -- output ----------------------------------------------------------------------------------------
 
 
-def _number(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
 def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
     """Print a row for each run, and which loads settle.
 
@@ -271,11 +274,11 @@ def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     """Return the cells of a run."""
     return [
-        _number(row["offered_load"], 3), _number(row["accepted_load"], 3),
-        _number(row["accepted_ci95"], 4), _number(row["latency_mean_cycles"]),
-        _number(row["latency_ci95_cycles"]), _number(row["network_latency_mean_cycles"]),
-        _number(row["latency_p50_cycles"], 0), _number(row["latency_p99_cycles"], 0),
-        _number(row["hops"], 2), f"{row['packets']:,}",
+        as_number(row["offered_load"], 3), as_number(row["accepted_load"], 3),
+        as_number(row["accepted_ci95"], 4), as_number(row["latency_mean_cycles"], 1),
+        as_number(row["latency_ci95_cycles"], 1), as_number(row["network_latency_mean_cycles"], 1),
+        as_number(row["latency_p50_cycles"], 0), as_number(row["latency_p99_cycles"], 0),
+        as_number(row["hops"], 2), f"{row['packets']:,}",
         "settled" if row["settled"] else escape(row["why"]),
     ]  # fmt: skip
 

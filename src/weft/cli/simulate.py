@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from weft.cli.common import announced_compile, check_files, check_folder, console
+from weft.cli.common import ProgressDisplay, announced_compile, check_files, check_folder, console
 from weft.cli.option_types import OUTPUT, RUNS
 from weft.cli.options import options_of
 from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions
@@ -253,22 +250,15 @@ def _not_done(experiment: Experiment, stage: ExperimentStage, done: int) -> list
     ]
 
 
-class _Watch:
+class _Watch(ProgressDisplay):
     """Display of an experiment's progress: a bar on a terminal, else lines if requested."""
 
     def __init__(self, wanted: bool):
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._wanted = wanted or self._terminal
-        self._next = time.perf_counter() + (0.0 if wanted and not self._terminal else QUIET_S)
-        self._bar: Progress | None = None
+        super().__init__(QUIET_S, LINE_S)
+        self._quiet = not (wanted or self._terminal)
+        if not self._terminal:
+            self._next = 0.0
         self._told: Forecast | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def update(self, stage: ExperimentStage) -> None:
         """Show the stage of the experiment, and once what a run that takes long is expected to."""
@@ -277,25 +267,4 @@ class _Watch:
             self._told = told
             whose = stage.whose() or "the run"
             print(f"weft: {whose} is expected to take {told.text()}", file=sys.stderr)
-        if not self._wanted or time.perf_counter() < self._next:
-            return
-        if not self._terminal:
-            self._next = time.perf_counter() + LINE_S
-            print(f"weft: {stage.outlook()}", file=sys.stderr)
-            return
-        if self._bar is None:
-            self._bar = Progress(
-                BarColumn(),
-                TextColumn("{task.description}", markup=False),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.add_task("", total=None)
-            self._bar.start()
-        self._bar.update(
-            self._bar.task_ids[0],
-            description=stage.outlook(),
-            total=None if stage.progress is None else 1.0,
-            completed=stage.share,
-        )
+        self.show(stage.outlook(), stage.share, None if stage.progress is None else 1.0)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.cli.common import as_number, as_share
 from weft.study.experiment.run_level import duration
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
             .head(LINKS).to_dicts(),
             {
                 "name": ("link", str), "rate_gbps": ("rate", lambda rate: f"{rate:g} Gb/s"),
-                "packets": ("packets", _count), "wire_bytes": ("wire bytes", _count),
-                "utilisation": ("busy", _share), "mean_wait_ns": ("mean wait", duration),
+                "packets": ("packets", as_number), "wire_bytes": ("wire bytes", as_number),
+                "utilisation": ("busy", as_share), "mean_wait_ns": ("mean wait", duration),
             },
         )  # fmt: skip
     waits = frames["queues"].with_columns(wait_ns=pl.col("packets") * pl.col("mean_wait_ns"))
@@ -55,7 +56,7 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
             .head(QUEUES).to_dicts(),
             {
                 "name": ("queue for link", str), "vl": ("VL", str),
-                "packets": ("packets", _count), "mean_wait_ns": ("mean wait", duration),
+                "packets": ("packets", as_number), "mean_wait_ns": ("mean wait", duration),
                 "wait_ns": ("total wait", duration),
             },
         )  # fmt: skip
@@ -73,7 +74,7 @@ def flit_details(out: Console, result: FlitResult, frames: Mapping[str, pl.DataF
     """Print the busiest links, the longest waits and the resolved routers of a run."""
     shown: dict[str, tuple[str, _Form]] = {
         "name": ("link", str), "rate_gbps": ("rate", lambda rate: f"{rate:g} Gb/s"),
-        "flits": ("flits", _count), "utilisation": ("busy", _share),
+        "flits": ("flits", as_number), "utilisation": ("busy", as_share),
         "wait_ns": ("total wait", duration),
     }  # fmt: skip
     for title, column, most in (
@@ -167,11 +168,3 @@ def _table(
             )
         )
     out.print(table)
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}" if value >= 0.001 or not value else "<0.1%"

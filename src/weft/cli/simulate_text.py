@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import table_width
+from weft.cli.common import as_number, as_share, table_width
 from weft.cli.output import emit
 from weft.core.arguments import bytes_text
 from weft.core.settings import settings
@@ -30,20 +30,8 @@ PHASES, LINKS = 24, 8
 _AXES = ("engine", "routing", "level", "sharing", "policy", "workload", "placement")
 
 
-def _time(value: float) -> str:
-    return duration(value)
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
 def _ratio(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}" if value >= 0.001 or not value else "<0.1%"
 
 
 #: Heading and form of each column that is printed.
@@ -59,35 +47,35 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "workload": ("workload", str),
     "placement": ("placement", str),
     "status": ("status", str),
-    "ranks": ("ranks", _count),
-    "hosts": ("hosts", _count),
-    "machines": ("machines", _count),
-    "makespan_ns": ("makespan", _time),
-    "start_ns": ("start", _time),
-    "time_ns": ("time", _time),
-    "begin_ns": ("begin", _time),
-    "span_ns": ("span", _time),
-    "communication_ns": ("communication", _time),
-    "tokens_per_s": ("tokens/s", _count),
-    "mfu": ("MFU", _share),
-    "exposed_ns": ("exposed", _time),
-    "late_ns": ("late", _time),
-    "messages": ("messages", _count),
-    "size_bytes": ("bytes", _count),
-    "mean_message_ns": ("mean message", _time),
-    "max_message_ns": ("max message", _time),
+    "ranks": ("ranks", as_number),
+    "hosts": ("hosts", as_number),
+    "machines": ("machines", as_number),
+    "makespan_ns": ("makespan", duration),
+    "start_ns": ("start", duration),
+    "time_ns": ("time", duration),
+    "begin_ns": ("begin", duration),
+    "span_ns": ("span", duration),
+    "communication_ns": ("communication", duration),
+    "tokens_per_s": ("tokens/s", as_number),
+    "mfu": ("MFU", as_share),
+    "exposed_ns": ("exposed", duration),
+    "late_ns": ("late", duration),
+    "messages": ("messages", as_number),
+    "size_bytes": ("bytes", as_number),
+    "mean_message_ns": ("mean message", duration),
+    "max_message_ns": ("max message", duration),
     "mean_slowdown": ("mean slowdown", _ratio),
     "mean_contention": ("mean contention", _ratio),
     "max_contention": ("max contention", _ratio),
-    "bound_ns": ("lower bound", _time),
+    "bound_ns": ("lower bound", duration),
     "busiest_link": ("busiest link", str),
-    "busiest_share": ("busy", _share),
-    "packet_hops": ("packet-hops", _count),
-    "flit_hops": ("flit-hops", _count),
-    "mean_wait_ns": ("mean wait", _time),
-    "early_packets": ("early packets", _count),
-    "most_held_bytes": ("most held bytes", _count),
-    "reordering_ns": ("total held", _time),
+    "busiest_share": ("busy", as_share),
+    "packet_hops": ("packet-hops", as_number),
+    "flit_hops": ("flit-hops", as_number),
+    "mean_wait_ns": ("mean wait", duration),
+    "early_packets": ("early packets", as_number),
+    "most_held_bytes": ("most held bytes", as_number),
+    "reordering_ns": ("total held", duration),
 }
 _LEFT = {
     "engine", "routing", "level", "sharing", "policy", "job", "phase", "name", "workload",
@@ -351,9 +339,11 @@ def _details(out: Console, outcome: Outcome) -> None:
         table.add_row(
             escape(row["name"]),
             f"{row['rate_gbps']:g} Gb/s",
-            _count(row["carried_bytes"]),
-            f"{row['messages']:,.4g}" if row["messages"] < 1e4 else _count(row["messages"]),
-            (_time if busy == "busy_ns" else _share)(row[busy]) if row[busy] is not None else "",
+            as_number(row["carried_bytes"]),
+            f"{row['messages']:,.4g}" if row["messages"] < 1e4 else as_number(row["messages"]),
+            (duration if busy == "busy_ns" else as_share)(row[busy])
+            if row[busy] is not None
+            else "",
         )
     out.print(table)
 

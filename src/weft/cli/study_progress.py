@@ -7,13 +7,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-
-from weft.cli.output import given, plain
+from weft.cli.common import ProgressDisplay
+from weft.cli.output import given
 from weft.core.counts import count_text
 from weft.core.words import clock_text
 from weft.study.runs.execute import StudyProgress
@@ -33,22 +30,12 @@ _FORM = {
 }  # fmt: skip
 
 
-class Display:
-    """Display of the progress: a bar on a terminal, else a line now and then."""
+class Display(ProgressDisplay):
+    """Display of the progress of a study."""
 
     def __init__(self, first_s: float = 1.0) -> None:
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._quiet = given("--quiet")
-        self._next = time.monotonic() + first_s
-        self._bar: Bar | None = None
+        super().__init__(first_s, LINE_S)
         self._stopping = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def update(self, progress: StudyProgress) -> None:
         """Show the progress of this process."""
@@ -58,25 +45,7 @@ class Display:
                 "weft: finishing the active runs; a second signal (Ctrl-C) ends them at once",
                 file=sys.stderr, flush=True,
             )  # fmt: skip
-        if not self._quiet and time.monotonic() >= self._next:
-            self.show(progress.text, progress.runs - progress.left, progress.runs)
-
-    def show(self, text: str, done: int, runs: int) -> None:
-        """Show a progress now, or if one was shown a moment ago, not at all."""
-        if self._quiet or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (0.1 if self._terminal else LINE_S)
-        if not self._terminal:
-            print(f"weft: {text}", file=sys.stderr, flush=True)
-            return
-        if self._bar is None:
-            self._bar = Bar(
-                BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._bar.add_task("", total=runs)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], description=plain(text), completed=done, total=runs)
+        self.show(progress.text, progress.runs - progress.left, progress.runs)
 
 
 def spent_text(progress: StudyProgress) -> str:

@@ -19,6 +19,7 @@ from weft.advice.machine_room import Prices
 from weft.cli.common import (
     TABLES,
     announced_compile,
+    as_number,
     check_files,
     check_folder,
     console,
@@ -260,10 +261,6 @@ def _rows(planned: Plan, folder: Path, machines: Sequence[Machine]) -> Iterator[
 # -- output ----------------------------------------------------------------------------------------
 
 
-def _number(value: float | None, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
 def _time(value: float | None) -> str:
     return "-" if value is None else duration(value)
 
@@ -363,13 +360,13 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
         }
         load = next((each["saturation"] for each in here if each["saturation"] is not None), None)
         cells = [name]
-        cells += [_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables")]
+        cells += [as_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables")]
         cells += [str(row["faults"]).partition(" cables")[0]] if broken else []
-        cells += [_number(row["cost"])] if currency else []
-        cells += [_number(row["power_w"])] if powered else []
-        cells += [_number(row["diameter"]), _number(row["mean_hops"], 2)]
-        cells += [_number(row["bisection"], 2), _number(row["uniform"], 2)]
-        cells += [_number(load, 2)] if searched else []
+        cells += [as_number(row["cost"])] if currency else []
+        cells += [as_number(row["power_w"])] if powered else []
+        cells += [as_number(row["diameter"]), as_number(row["mean_hops"], 2)]
+        cells += [as_number(row["bisection"], 2), as_number(row["uniform"], 2)]
+        cells += [as_number(load, 2)] if searched else []
         for each in workloads:
             cells += [_time(value) for value in times.get(each, (None, None))]
         rows.append([*cells, routes_text(row)])
