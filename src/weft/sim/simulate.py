@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -158,7 +159,10 @@ def simulate(
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; the other levels do")
     if isinstance(workload, RolledWorkload):
-        return _rolled(chosen, level, fabric, routes, workload, hosts, progress, expected)
+        outlook, run = _rolled(chosen, level, fabric, routes, workload, hosts)
+        if expected is not None:
+            expected(outlook)
+        return run(progress)
     size = workload.num_ops + fabric.num_links
     if level in ("packet", "flit"):
         size += int(workload.size_bytes.sum()) // chosen.hardware.mtu_bytes
@@ -206,35 +210,27 @@ def forecast(
 
     chosen, hosts = _prepared(fabric, routes, workload, placement, level, options)
     if isinstance(workload, RolledWorkload):
-        told: Forecast = _rolled(chosen, level, fabric, routes, workload, hosts, dry=True)
-        return told
+        return _rolled(chosen, level, fabric, routes, workload, hosts)[0]
     return forecast_of(chosen, level, fabric, routes, workload, hosts)
 
 
 def _rolled(
     chosen: RunSettings, level: Level, fabric: Fabric, routes: Any, workload: RolledWorkload,
-    hosts: NDArray[np.int32], progress: Watch = None, expected: Told = None, dry: bool = False,
-) -> Any:  # fmt: skip
-    """Return the result of a rolled workload or, if `dry`, the forecast."""
+    hosts: NDArray[np.int32],
+) -> tuple[Forecast, Callable[[Watch], Any]]:  # fmt: skip
+    """Return the forecast of a rolled workload, and the function that runs it."""
     if level == "flow":
         from weft.sim.flow.rolled import FlowWindows
 
         run = FlowWindows(fabric, routes, workload, hosts, chosen.flow)
-        outlook = run.forecast()
-    else:
-        from weft.sim.forecast import forecast_of
-        from weft.sim.packet.engine import run_packets
-        from weft.sim.packet.rolled import PacketWindows
+        return run.forecast(), run.run
+    from weft.sim.forecast import forecast_of
+    from weft.sim.packet.engine import run_packets
+    from weft.sim.packet.rolled import PacketWindows
 
-        windows = PacketWindows(workload)
-        outlook = forecast_of(chosen, level, fabric, routes, windows.piece, hosts, windows)
-    if dry:
-        return outlook
-    if expected is not None:
-        expected(outlook)
-    if level == "flow":
-        return run.run(progress)
-    return run_packets(fabric, routes, windows, hosts, chosen.packet(routes), progress)
+    windows, options = PacketWindows(workload), chosen.packet(routes)
+    outlook = forecast_of(chosen, level, fabric, routes, windows.piece, hosts, windows)
+    return outlook, partial(run_packets, fabric, routes, windows, hosts, options)
 
 
 def _prepared(
