@@ -259,6 +259,22 @@ def _choose_port(net, now, router, out_port, requests, speculative, offered):
 
 
 @part_njit()
+def _choose_ports(net, now, router, wanted, speculative, offered):
+    """Let the outputs `wanted` grant input ports; return these, noted in `Scratch.granted`."""
+    scratch = net.scratch
+    matched = np.uint64(0)
+    while wanted:
+        out_port = lowest_bit(wanted)
+        wanted &= wanted - ONE
+        requests = scratch.ports[out_port].requests
+        scratch.ports[out_port].requests = 0
+        port = _choose_port(net, now, router, out_port, requests, speculative, offered)
+        scratch.granted[port] |= bit(out_port)
+        matched |= bit(port)
+    return matched
+
+
+@part_njit()
 def _forward(net, now, router, port, lane):
     """Send the first flit of a buffer to its output."""
     rules, here = net.rules, net.in_lanes[lane]
@@ -316,14 +332,7 @@ def _offers(net, now, router, ports, outs, speculative):
         wanted |= bit(out_port)
         scratch.ports[out_port].requests |= bit(port)
         scratch.ports[port].offers = lane
-    matched = np.uint64(0)
-    while wanted:
-        out_port = lowest_bit(wanted)
-        wanted &= wanted - ONE
-        requests = scratch.ports[out_port].requests
-        scratch.ports[out_port].requests = 0
-        matched |= bit(_choose_port(net, now, router, out_port, requests, speculative, True))
-    return matched
+    return _choose_ports(net, now, router, wanted, speculative, True)
 
 
 @part_njit()
@@ -345,16 +354,7 @@ def _grants(net, now, router, ports, outs, speculative):
             out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
             wanted |= bit(out_port)
             scratch.ports[out_port].requests |= bit(port)
-    matched = np.uint64(0)
-    while wanted:
-        out_port = lowest_bit(wanted)
-        wanted &= wanted - ONE
-        requests = scratch.ports[out_port].requests
-        scratch.ports[out_port].requests = 0
-        port = _choose_port(net, now, router, out_port, requests, speculative, False)
-        scratch.granted[port] |= bit(out_port)
-        matched |= bit(port)
-    left = matched
+    left = matched = _choose_ports(net, now, router, wanted, speculative, False)
     while left:
         port = lowest_bit(left)
         left &= left - ONE
