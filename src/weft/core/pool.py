@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection, wait
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol, Self, TypeVar
 
+from weft.core.arguments import whole_number
 from weft.core.errors import InputError, PluginWarning
 
 Shared = TypeVar("Shared")
@@ -98,12 +99,8 @@ def common_to_kind() -> Iterator[None]:
 
 def check_processes(asked: int | None) -> None:
     """Refuse an invalid number of processes; None is valid and leaves the number open."""
-    if asked is None:
-        return
-    if not hasattr(asked, "__index__"):
-        raise InputError(f"processes must be a whole number, not {asked!r}")
-    if asked < 1:
-        raise InputError(f"processes must be at least 1, not {asked}")
+    if asked is not None:
+        whole_number(asked, "processes", 1)
 
 
 def run_all(

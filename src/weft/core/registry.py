@@ -431,7 +431,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _adapter(hint: Any) -> TypeAdapter[Any]:
+def adapter(hint: Any) -> TypeAdapter[Any]:
     """Return pydantic's checker of a type; cached, because making it takes long."""
     return TypeAdapter(hint)
 
@@ -441,7 +441,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     if _is_list(hint) and isinstance(value, str | int):
         value = [unquoted(item.strip()) for item in split_quoted(str(value), ",")]
     try:
-        converted = _adapter(hint).validate_python(value)
+        converted = adapter(hint).validate_python(value)
         for number in converted if isinstance(converted, tuple | list) else (converted,):
             if isinstance(number, int) and abs(number) >= 2**63:
                 whole_number(number, what, -(2**63))

@@ -17,6 +17,7 @@ from weft.report.matrix_drawing import CELL, CENTRE, matrix_drawing
 from weft.report.packing import packed
 from weft.sim.packet.congestion_trees import CAUSES, CongestionTree
 from weft.sim.packet.hot_spots import adapter_ends, snapshots_of
+from weft.sim.packet.series import growth
 from weft.sim.packet.timelines import STATES, rank_spans
 
 if TYPE_CHECKING:
@@ -80,11 +81,11 @@ def frames_blob(result: PacketResult, shown: Moments) -> str:
     """Return utilisation, occupancy and waits of links in every frame."""
     shots, links = snapshots_of(result), shown.active
     span = np.maximum(shown.end_ps - shown.begin_ps, 1).astype(np.float64)[:, None]
-    busy = _growth(shots.busy_ps[np.ix_(shown.chosen, links)])
-    wait = _growth(shots.wait_ps[np.ix_(shown.chosen, links)].sum(axis=2)) / span
+    busy = growth(shots.busy_ps[np.ix_(shown.chosen, links)])
+    wait = growth(shots.wait_ps[np.ix_(shown.chosen, links)].sum(axis=2)) / span
     lanes = shots.held[np.ix_(shown.chosen, links)] / result.hardware.buffer_credits
     to_hosts = np.flatnonzero(adapter_ends(result)[1] >= 0)
-    delivered = _growth(shots.wire_bytes[np.ix_(shown.chosen, to_hosts)].sum(axis=(1, 2)))
+    delivered = growth(shots.wire_bytes[np.ix_(shown.chosen, to_hosts)].sum(axis=(1, 2)))
     return packed(
         {
             "endNs": shown.end_ps / 1e3,
@@ -298,10 +299,6 @@ def _parts(values: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Return shares as bytes, in units of 1 / `PARTS`; positive shares become at least 1."""
     scaled = np.minimum(np.rint(values * PARTS), 255)
     return np.where(values > 0, np.maximum(scaled, 1), 0).astype(np.uint8).ravel()
-
-
-def _growth(counter: NDArray[Any]) -> NDArray[Any]:
-    return np.diff(counter, axis=0, prepend=np.zeros_like(counter[:1]))
 
 
 def _offsets(counts: list[int]) -> NDArray[np.int32]:

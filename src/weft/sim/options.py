@@ -87,11 +87,12 @@ def _traced(text: str) -> str:
     return text
 
 
-def _listed(given: object) -> object:
+def listed(given: object) -> object:
+    """Convert a single text to a list."""
     return (given,) if isinstance(given, str) else given
 
 
-Traced = Annotated[tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(_listed)]
+Traced = Annotated[tuple[Annotated[str, AfterValidator(_traced)], ...], BeforeValidator(listed)]
 #: Settings that are a table in files, and texts NAME=VALUE on the command line.
 Table = Mapping[str, str]
 
@@ -237,7 +238,7 @@ class RunSettings(Settings):
         Annotated[Nanoseconds, Field(gt=0)] | None, Option(levels=FLIT, usual="any")
     ] = None
     high_priority: Annotated[
-        Annotated[tuple[Phase, ...], BeforeValidator(_listed)], Option(levels=FLIT)
+        Annotated[tuple[Phase, ...], BeforeValidator(listed)], Option(levels=FLIT)
     ] = ()
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[

@@ -12,7 +12,7 @@ from weft.core.settings import settings
 from weft.routing.routes import Routes
 from weft.sim.flow import Sharing
 from weft.sim.methods import methods
-from weft.sim.options import Level, RunSettings, TimedLevel
+from weft.sim.options import Level, RunSettings, TimedLevel, listed
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
 from weft.sim.sweep.settings import OWN, LoadSeries, loads_of
@@ -36,7 +36,6 @@ from weft.study.experiment.spec import (
     Head,
     RouterPart,
     can_be,
-    listed,
     table_model,
 )
 from weft.workload.patterns import pattern as patterns

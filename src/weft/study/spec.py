@@ -20,11 +20,11 @@ from weft.core.registry import Entry, did_you_mean
 from weft.core.settings import Number, Seed, settings
 from weft.core.toml_lines import KeyPath, line_of, validated
 from weft.core.units import Bytes
-from weft.sim.options import RunSettings
+from weft.sim.options import RunSettings, listed
 from weft.study.axes import Axis, read_axes, set_key, text_of
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import Point, keys_of, measures_of, repeated, study_command
-from weft.study.experiment.spec import MAX_RUNS, Part, listed
+from weft.study.experiment.spec import MAX_RUNS, Part
 from weft.study.experiment.toml_file import toml_text
 from weft.study.runs.executors import Limits
 from weft.study.variables import Variables

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import whole_numbers
 from weft.core.columns import Column, frame
+from weft.sim.common.replay import ratio
 from weft.sim.packet.congestion_trees import WHY_TEXT
 from weft.sim.packet.hot_spots import snapshots_of
 from weft.sim.packet.snapshots import Snapshots
@@ -154,10 +155,10 @@ def _series(
     shots = _after_start(result)
     times, room = len(shots.time_ps), result.num_vls * result.hardware.buffer_credits
     begin, end, span = _intervals(result, len(chosen))
-    busy = _growth(shots.busy_ps[:, links]).reshape(-1, links.shape[1]) / 1e3
-    use = np.stack([_over(way, span) for way in busy.T], axis=1)
-    wire = _growth(shots.wire_bytes[:, links].sum(axis=(2, 3))).ravel()
-    wait = _growth(shots.wait_ps[:, links].sum(axis=(2, 3))).ravel() / 1e3
+    busy = growth(shots.busy_ps[:, links]).reshape(-1, links.shape[1]) / 1e3
+    use = np.stack([ratio(way, span) for way in busy.T], axis=1)
+    wire = growth(shots.wire_bytes[:, links].sum(axis=(2, 3))).ravel()
+    wait = growth(shots.wait_ps[:, links].sum(axis=(2, 3))).ravel() / 1e3
     number = np.tile(chosen.astype(np.int32), times)
     data = {
         "begin_ns": begin,
@@ -216,8 +217,8 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
             ),
             "vl": np.tile(np.arange(lanes, dtype=np.int32), len(chosen) * len(shots.time_ps)),
             **_traffic(
-                _growth(shots.wire_bytes[:, chosen]).ravel(),
-                _growth(shots.wait_ps[:, chosen]).ravel() / 1e3,
+                growth(shots.wire_bytes[:, chosen]).ravel(),
+                growth(shots.wait_ps[:, chosen]).ravel() / 1e3,
                 span,
             ),
             "held_credits": held,
@@ -246,9 +247,9 @@ def _traffic(
 ) -> dict[str, Any]:
     return {
         "wire_bytes": wire,
-        "throughput_gbps": _over(wire * 8.0, span),
+        "throughput_gbps": ratio(wire * 8.0, span),
         "wait_ns": wait,
-        "waiting": _over(wait, span),
+        "waiting": ratio(wait, span),
     }
 
 
@@ -272,13 +273,6 @@ def _intervals(
     return np.repeat(begin, rows), np.repeat(end, rows), np.repeat(end - begin, rows)
 
 
-def _growth(counter: NDArray[Any]) -> NDArray[Any]:
+def growth(counter: NDArray[Any]) -> NDArray[Any]:
     """Return the increase of a counter in each interval; the counter is 0 at the start."""
     return np.diff(counter, axis=0, prepend=np.zeros_like(counter[:1]))
-
-
-def _over(values: NDArray[Any], span: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values divided by the lengths of their intervals, NaN for length 0."""
-    out = np.full(len(values), np.nan)
-    np.divide(values, span, out=out, where=span > 0)
-    return out

@@ -65,6 +65,7 @@ from weft.sim.options import (
     Level,
     RunSettings,
     chooses,
+    listed,
 )
 from weft.sim.packet.hardware import WRITTEN, hardware_of
 
@@ -72,11 +73,6 @@ from weft.sim.packet.hardware import WRITTEN, hardware_of
 MAX_RUNS = 1_000_000
 
 Overlap = Literal["refuse", "share"]
-
-
-def listed(value: Any) -> Any:
-    """Convert a single text to a list."""
-    return (value,) if isinstance(value, str) else value
 
 
 def _source(value: Any) -> Any:

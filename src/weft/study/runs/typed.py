@@ -17,10 +17,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
-from pydantic import TypeAdapter
 
 from weft.core.errors import InputError
 from weft.core.pool import RunTask, cores
+from weft.core.registry import adapter
 from weft.study.runs.execute import StudyProgress, execute
 from weft.study.runs.executors import InProcess, Limits, LocalProcesses
 from weft.study.runs.rows import Member
@@ -191,16 +191,11 @@ def _types_of(run: Callable[..., Any]) -> tuple[Any, Any, Any]:
     return shared, task, hints["return"]
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def _json(kind: Any, value: Any) -> Any:
     """Return a value of a type as JSON."""
-    adapter = _adapter(kind)
-    described = adapter.dump_python(value, mode="json", warnings=False)
-    if adapter.validate_python(described) != value:
+    of_kind = adapter(kind)
+    described = of_kind.dump_python(value, mode="json", warnings=False)
+    if of_kind.validate_python(described) != value:
         raise TypeError(f"JSON does not describe {value!r}")
     return described
 
@@ -220,8 +215,8 @@ def perform_typed(
 ) -> RunResult:
     """Perform a run of a typed function, whose name is a parameter; see `RunFunction`."""
     shared, task, _ = _types_of(run)
-    given = _adapter(task).validate_python(parameters["task"])
-    result = run(_adapter(shared).validate_python(parameters["shared"]), given, watch)
+    given = adapter(task).validate_python(parameters["task"])
+    result = run(adapter(shared).validate_python(parameters["shared"]), given, watch)
     measures: dict[str, Value] = {}
     described: set[str] = set()
     arrays: dict[str, list[tuple[str, Any]]] = {}

@@ -48,21 +48,10 @@ def tree_allreduce(
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks, one for each copy of the model.
-    gradients
-        Bytes of all gradients; the default is ResNet-50 in single precision.
-    bucket, first_bucket
-        Bytes of a bucket, and of the first one; the defaults are PyTorch's.
     chunk
         Bytes of a message; the last message of each bucket and tree may be smaller.
-    iterations
-        Number of iterations.
-    forward, backward
-        Time of the forward and of the backward pass; a bucket takes a share of the backward pass in
-        proportion to its size.
-    overlap
-        Reduce buckets during the backward pass; else after it.
+    gradients, bucket, first_bucket, iterations, forward, backward, overlap
+        As in ring-allreduce.
     """
     at_least(1, iterations=iterations, chunk=chunk)
     sizes = buckets(gradients, bucket, first_bucket)
