@@ -33,8 +33,7 @@ from weft.sim.flit.traffic import Load
 from weft.sim.flit.workloads import FlitResult
 from weft.sim.flow.contention import PenaltyModel
 from weft.sim.flow.contention.model import penalties, predict
-from weft.sim.flow.result import FlowResult
-from weft.sim.flow.rolled_result import RolledResult
+from weft.sim.flow.result import FlowResult, RolledResult
 from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hot_spots import HotSpots

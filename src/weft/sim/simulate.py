@@ -25,8 +25,7 @@ SMALL = 2**18
 
 if TYPE_CHECKING:
     from weft.sim.flit.workloads import FlitResult
-    from weft.sim.flow.result import FlowResult
-    from weft.sim.flow.rolled_result import RolledResult
+    from weft.sim.flow.result import FlowResult, RolledResult
     from weft.sim.packet.result import PacketResult
     from weft.sim.static.phases import StaticWorkload
 

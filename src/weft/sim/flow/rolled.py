@@ -24,8 +24,7 @@ from weft.sim.common.windows import OP_BYTES, Windows, carry_events
 from weft.sim.flow.cells import cells_of
 from weft.sim.flow.engine import LAYING, FlowState
 from weft.sim.flow.network import Network, lay_routes
-from weft.sim.flow.result import alone_ns
-from weft.sim.flow.rolled_result import RolledResult
+from weft.sim.flow.result import RolledResult, alone_ns
 from weft.workload import Kind
 from weft.workload.rolled import CommonProgram, RolledWorkload
 
