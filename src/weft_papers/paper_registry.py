@@ -25,4 +25,12 @@ from __future__ import annotations
 
 from weft.core.registry import Registry
 
-paper = Registry("paper", "weft_papers", "weft.papers", pipeline=("results",))
+paper = Registry(
+    "paper", "weft_papers", "weft.papers", pipeline=("results",),
+    common={
+        "processes": "Number of worker processes; by default one per core. The result does not "
+        "depend on it.",
+        "results": "Where the results of runs are kept, and who is told of the progress.",
+        "out": "Folder for figures and tables; without it no files are written.",
+    },
+)  # fmt: skip

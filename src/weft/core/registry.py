@@ -22,12 +22,14 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import textwrap
 import threading
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -125,6 +127,9 @@ class Registry:
         Names of the parameters that weft itself passes; users cannot set them.
     facts
         Names of the facts that every entry must have.
+    common
+        Parameters that mean the same in several entries, and their meanings, which a docstring need
+        not repeat.
     """
 
     def __init__(
@@ -134,8 +139,10 @@ class Registry:
         group: str,
         pipeline: tuple[str, ...] = (),
         facts: tuple[str, ...] = (),
+        common: Mapping[str, str] = MappingProxyType({}),
     ):
         self.kind = kind
+        self._common = common
         self._facts = facts
         #: Name of a plug-in or of its entry -> reason why it cannot be loaded.
         self._broken: dict[str, str] = {}
@@ -157,9 +164,21 @@ class Registry:
                 if key in self._entries:
                     raise ValueError(f"{self.kind} {key!r} is registered twice")
                 self._entries[key] = entry
+            self._document(function)
             return function
 
         return register
+
+    def _document(self, function: Callable[..., Any]) -> None:
+        """Add the meanings of common parameters to a docstring that lacks them."""
+        before, title, after = (function.__doc__ or "").partition("\n    ----------\n")
+        own, gap, rest = after.partition("\n\n")
+        for name in inspect.signature(function).parameters if title else ():
+            if name in self._common and not re.search(rf"^    (.*, )?{name}(,.*)?$", own, re.M):
+                lines = textwrap.wrap(self._common[name], 92)
+                own = "\n        ".join([f"{own.rstrip()}\n    {name}", *lines])
+        if own != after.partition("\n\n")[0]:
+            function.__doc__ = before + title + own + (gap + rest if gap else "\n    ")
 
     def _load(self) -> None:
         if self._loaded:

@@ -94,12 +94,6 @@ def accuracy(
         Operations, such as allreduce and latency; by default all that were measured.
     packet
         Whether to predict at the packet level, too, what takes minutes at most there.
-    processes
-        Number of worker processes; by default one per core. The result does not depend on it.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for figures and tables; without it no files are written.
 
     Raises
     ------

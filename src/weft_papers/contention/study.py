@@ -154,10 +154,6 @@ def contention_model(
         variants of adapters and switches; 200 graphs take about a minute.
     seed
         Seed of the random graphs.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for the figure and tables; without it no files are written.
 
     Raises
     ------

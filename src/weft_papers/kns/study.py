@@ -149,12 +149,6 @@ def kns_infiniband(
         Whether to run the paper's future work: hdor with lanes, routing adapters, a dragonfly.
     full
         Whether to use larger sizes, with about 15 times as many packets.
-    processes
-        Number of worker processes; by default one per core. The result does not depend on it.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for figures and tables; without it no files are written.
 
     Raises
     ------

@@ -211,10 +211,6 @@ def multipath_ecmp(
     processes
         Number of worker processes; by default one per core if the study is large, else one. The
         result does not depend on it.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for figures and tables; without it no files are written.
 
     Raises
     ------

@@ -102,12 +102,6 @@ def qsnet_evaluation(
         Whether to simulate less time at fewer points, with no variation.
     seed
         First seed; the others follow it.
-    processes
-        Number of worker processes; by default one per core. The result does not depend on it.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for figures and tables; without it no files are written.
 
     Raises
     ------

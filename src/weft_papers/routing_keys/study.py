@@ -108,12 +108,6 @@ def routing_keys(
         hosts in figure 4, and no variation of what the paper leaves open.
     seed
         First seed; the others follow it.
-    processes
-        Number of worker processes; by default one per core. The result does not depend on it.
-    results
-        Where the results of runs are kept, and who is told of the progress.
-    out
-        Folder for figures and tables; without it no files are written.
 
     Raises
     ------

@@ -26,7 +26,13 @@ from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts, variants
 from weft.fabrics.builder import MAX_PORTS
 from weft.fabrics.parts import set_rate
 
-topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
+topology = Registry(
+    "topology", "weft.fabrics.topology", "weft.topologies",
+    common={
+        "hosts": "Number of hosts of each switch.",
+        "cables": "Number of parallel cables between neighbours.",
+    },
+)  # fmt: skip
 
 _COMMON = ("rate", "host_rate", "attached")
 

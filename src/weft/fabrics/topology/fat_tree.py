@@ -48,8 +48,6 @@ def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
         Number of ports of a switch, even.
     hosts
         Number of hosts of each edge switch, by default k/2.
-    cables
-        Number of parallel cables between two switches.
 
     Raises
     ------

@@ -139,8 +139,6 @@ def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 
         Number of dimensions of the grid, plus one.
     hosts
         Number of hosts of each switch, by default k.
-    cables
-        Number of parallel cables between two switches.
 
     Raises
     ------

@@ -98,8 +98,6 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
         Number of switches.
     degree
         Number of cables of each switch to other switches.
-    hosts
-        Number of hosts of each switch.
     seed
         Equal seeds give equal fabrics.
 

@@ -74,10 +74,6 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
         Number of switches of a ring divided by the number of switches of the next ring inwards.
     rings
         Number of rings, including the outer one.
-    hosts
-        Number of hosts of each switch.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------
@@ -183,8 +179,6 @@ def rdt(
         Number of ranks above 0 of each node.
     hosts
         Number of hosts of each node.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------

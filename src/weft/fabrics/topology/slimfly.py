@@ -163,8 +163,6 @@ def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     hosts
         Number of hosts of each switch, by default half its number of neighbours, rounded up, as in
         the paper.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------

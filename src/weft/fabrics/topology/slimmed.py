@@ -47,8 +47,6 @@ def slimmed_fat_tree(
         Number of levels of switches.
     hosts
         Number of hosts of each leaf switch, by default k.
-    cables
-        Number of parallel cables between two switches.
 
     Raises
     ------

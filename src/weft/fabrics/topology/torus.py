@@ -137,10 +137,6 @@ def torus(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuild
     ----------
     dims
         Number of switches in each dimension.
-    hosts
-        Number of hosts of each switch.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------
@@ -166,10 +162,6 @@ def mesh(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilde
     ----------
     dims
         Number of switches in each dimension.
-    hosts
-        Number of hosts of each switch.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------
@@ -197,10 +189,6 @@ def ring(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
     ----------
     n
         Number of switches; a ring of two is one cable (or `cables`).
-    hosts
-        Number of hosts of each switch.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------
@@ -237,10 +225,6 @@ def hypercube(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
     ----------
     n
         Number of dimensions.
-    hosts
-        Number of hosts of each switch.
-    cables
-        Number of parallel cables between neighbours.
 
     Raises
     ------

@@ -231,8 +231,6 @@ def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> Fa
         Number of levels of switches.
     hosts
         Number of hosts of each leaf switch, by default k.
-    cables
-        Number of parallel cables between two switches.
 
     Raises
     ------

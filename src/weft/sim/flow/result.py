@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,9 +15,11 @@ from weft.fabrics import Fabric
 from weft.sim.common.metrics import NAMED_LINKS, named_links
 from weft.sim.common.replay import Replay, ratio
 from weft.sim.common.rolled_result import RolledReplay
-from weft.sim.flow.cells import Cells
 from weft.sim.flow.network import Network, carried_bytes
 from weft.workload import Workload
+
+if TYPE_CHECKING:
+    from weft.sim.flow.cells import Cells
 
 LINK_COLUMNS: Mapping[str, Column] = {
     **NAMED_LINKS,
