@@ -10,7 +10,6 @@ class Graph(NamedTuple):
     row_link: Any = None
     slot_edge: Any = None
     link_row: Any = None
-    edge_of_link: Any = None
     destination_row: Any = None
     destination_link: Any = None
     edge_offset: Any = None

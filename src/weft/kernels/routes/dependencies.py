@@ -91,9 +91,8 @@ def set_dependency(before, channel, graph, channels):
 def _edge_at(row, port, graph, no_path):
     """Return the edge at a port of a row, -1 if it leads to no row."""
     slot = graph.row_base[row] + port
-    if port == no_path or slot >= graph.row_base[row + 1] or graph.row_link[slot] < 0:
-        return np.int64(-1)
-    return np.int64(graph.edge_of_link[graph.row_link[slot]])
+    known = port != no_path and slot < graph.row_base[row + 1]
+    return np.int64(graph.slot_edge[slot]) if known else np.int64(-1)
 
 
 @njit(cache=True)

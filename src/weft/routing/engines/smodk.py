@@ -46,12 +46,12 @@ def smodk(fabric: Fabric) -> Routes:
     tree = (mirror.table, graph.destination_row[:hosts], graph.parts, offset)
     edge = np.empty(reversed_paths(*tree, np.zeros(0, dtype=np.int32)), dtype=np.int32)
     reversed_paths(*tree, edge)
-    pair = np.arange(hosts * hosts, dtype=np.int64)
+    between = np.arange(hosts - 1)[:, None] * (hosts + 1) + np.arange(1, hosts + 1)
     return PathRoutes(
         "smodk",
         fabric.digest,
         notes=mirror.notes,
-        pair=pair[pair % (hosts + 1) != 0],
+        pair=between.reshape(-1),  # all numbers but those of a host and itself
         offset=offset,
         edge=edge,
     )
