@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
-from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import PASSES, empty_table, fill_counted, row_adapters
 from weft.routing.routes import TableRoutes
 
@@ -34,7 +33,7 @@ def detected_roots(fabric: Fabric) -> NDArray[np.int32]:
     total = np.bincount(label, weights=sources)[label]
     over_most = np.zeros(graph.num_rows, dtype=np.int64)
     over_some = np.zeros(graph.num_rows, dtype=np.int64)
-    for distance in np.unique(hops[(hops != UNREACHED) & (hops < FAR_HOPS)]):
+    for distance in np.flatnonzero(np.bincount(hops.reshape(-1))[:FAR_HOPS]):
         count = (hops == distance).T @ sources[leaves]
         over_most += count > ROOT_SHARE * total
         over_some += count > OTHER_SHARE * total

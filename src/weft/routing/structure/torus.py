@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
@@ -207,30 +209,14 @@ def _united(
     step: NDArray[np.int64], turned: NDArray[np.uint8], joins: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
     """Merge the classes of each pair of ports so that the two ports become one."""
-    parent = list(range(size))
-    flip = [0] * size
-
-    def root(x: int) -> tuple[int, int]:
-        against = 0
-        while parent[x] != x:
-            against ^= flip[x]
-            x = parent[x]
-        return x, against
-
-    for one, two in joins.tolist():
-        (a, turned_a), (b, turned_b) = root(one // 2), root(two // 2)
-        against = turned_a ^ turned_b ^ (one & 1) ^ (two & 1)
-        if a == b:
-            if against:
-                raise NotApplicable("not a torus: a step continues into its own reverse")
-            continue
-        a, b = min(a, b), max(a, b)
-        parent[b], flip[b] = a, against
-    roots = [root(x) for x in range(size)]
-    kept = sorted({a for a, _ in roots})
-    number = np.searchsorted(kept, [a for a, _ in roots])
-    against = np.array([t for _, t in roots], dtype=np.uint8)
-    return number[step].astype(np.int64), turned ^ against[step], len(kept)
+    one, two = np.concatenate((joins, joins ^ 1)).T
+    same = csr_array((np.ones(len(one)), (one, two)), shape=(2 * size, 2 * size))
+    label = connected_components(same, directed=False)[1]
+    if np.any(label[::2] == label[1::2]):
+        raise NotApplicable("not a torus: a step continues into its own reverse")
+    first = np.unique(label, return_index=True)[1][label[::2]]
+    kept, number = np.unique(first // 2, return_inverse=True)
+    return number[step], turned ^ (first & 1)[step].astype(np.uint8), len(kept)
 
 
 def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
