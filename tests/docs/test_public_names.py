@@ -40,7 +40,8 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
 
 
 def test_modules_are_attributes_and_unknown_names_raise_errors() -> None:
-    assert weft.advice.machine_room is importlib.import_module("weft.advice.machine_room")
+    module = importlib.import_module("weft.advice.machine_room")
+    assert weft.advice.machine_room is module
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         _ = weft.nothing  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):

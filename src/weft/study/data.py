@@ -55,20 +55,21 @@ def study_data(
     )
     details = details_of(about["command"])
     texts: dict[str, list[str | None]] = {name: [] for name in details if name not in about["axes"]}
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
-    }
+    kinds: dict[str, Any] = {
+        "run": pl.Int64, "key": pl.String, "seed": pl.Int64, "status": pl.String,
+        "reason": pl.String, "wall_s": pl.Float64, "memory_bytes": pl.Int64,
+    }  # fmt: skip
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
     axes: dict[str, list[str | None]] = {axis: [] for axis in about["axes"]}
     values: dict[str, list[float | None]] = {measure.name: [] for measure in measures}
     for member in members:
         run = runs.get(member.key)
-        columns["run"].append(member.number)
-        columns["key"].append(member.key)
-        columns["seed"].append(member.seed)
-        columns["status"].append("not run" if run is None else run.status)
-        columns["reason"].append("" if run is None else run.reason)
-        columns["wall_s"].append(None if run is None else run.wall_s)
-        columns["memory_bytes"].append(None if run is None else run.memory_bytes)
+        ended: Any = ("not run", "", None, None)
+        if run is not None:
+            ended = run.status, run.reason, run.wall_s, run.memory_bytes
+        of_run = (member.number, member.key, member.seed, *ended)
+        for column, value in zip(columns.values(), of_run, strict=True):
+            column.append(value)
         for axis, listed in axes.items():
             listed.append(member.point.get(axis, ""))
         for name, written in texts.items():
@@ -89,10 +90,6 @@ def study_data(
             return ()
         return {each.name for each in measures} - drawn(command, known[0])
 
-    kinds: dict[str, Any] = {
-        "run": pl.Int64, "key": pl.String, "seed": pl.Int64, "status": pl.String,
-        "reason": pl.String, "wall_s": pl.Float64, "memory_bytes": pl.Int64,
-    }  # fmt: skip
     kinds |= dict.fromkeys((*axes, *texts), pl.String) | dict.fromkeys(values, pl.Float64)
     currencies = {run.measures["currency"] for run in runs.values() if "currency" in run.measures}
     if len(currencies) == 1:

@@ -46,7 +46,8 @@ def growing(fabric: Fabric, series: Sequence[Rates], routes: Routes) -> pl.DataF
         every.with_columns(pl.Series("number", link >> 1))
         .filter(pl.Series(link >= 0))
         .group_by("number", maintain_order=True)
-        .agg(*(_sum(name) for name in _COUNTS))
+        # Null if all values are.
+        .agg(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _COUNTS)
         .filter(pl.sum_horizontal(_COUNTS) > 0)
     )
     if counted.is_empty():
@@ -65,11 +66,6 @@ def growing(fabric: Fabric, series: Sequence[Rates], routes: Routes) -> pl.DataF
     return frame_of_rows(GROWING_COLUMNS, rows).sort(
         ["gbps", "pairs", "errors", "cable"], descending=[True, True, True, False], nulls_last=True
     )
-
-
-def _sum(name: str) -> pl.Expr:
-    """Return the sum of a column, null if all of its values are."""
-    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
 
 
 def _has_detour(fabric: Fabric, cable: int) -> bool:

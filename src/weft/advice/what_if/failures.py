@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.advice.comparison import ENGINE_COLUMNS
 from weft.advice.watch.traffic import PairTraffic
 from weft.advice.what_if.figures import FailureTraffic, Remains, Whole, fast, figures
 from weft.advice.what_if.sweep import NextSweep
@@ -36,13 +37,7 @@ FAILURE_COLUMNS = {
     "hosts_cut": Column(
         pl.Int64, "", "Hosts (adapters) that no cables connect to the largest group of hosts"
     ),
-    "unrouted": Column(pl.Int64, "pairs", "Ordered host pairs without a path"),
-    "deadlock": Column(
-        pl.Int64, "", "Credit loops: sets of channels that can wait for each other in a cycle"
-    ),
-    "max_load": Column(
-        pl.Float64, "flows", "Largest contention of a link between forwarding nodes (all-to-all)"
-    ),
+    **{name: ENGINE_COLUMNS[name] for name in ("unrouted", "deadlock", "max_load")},
     "p99_load": Column(pl.Float64, "flows", "99th percentile of the contention of these links"),
     "ebb": Column(
         pl.Float64,
@@ -63,16 +58,7 @@ FAILURE_COLUMNS = {
 }
 
 _OF_DEMAND = ("demand_load", "demand_lost_gbps")
-_FIGURES = (
-    "unrouted",
-    "deadlock",
-    "max_load",
-    "p99_load",
-    "ebb",
-    *_OF_DEMAND,
-    "routed_by",
-    "refusal",
-)
+_FIGURES = tuple(FAILURE_COLUMNS)[5:]
 
 
 @dataclass(frozen=True, order=True)

@@ -334,11 +334,6 @@ def _is_drained(net: FlitNet) -> bool:
     return bool(net.batches["measured"].sum() == net.count.born and not waits)
 
 
-def _wider(batches: int) -> float:
-    """Return how much wider an interval of this number of batches is with confidence `CERTAIN`."""
-    return float(student_t(batches - 1, CERTAIN) / student_t(batches - 1))
-
-
 def _result(
     links: Links, routing: Routing, router: Router, load: Load, net: FlitNet, why: int, run_s: float
 ) -> FlitTraffic:
@@ -367,8 +362,10 @@ def _result(
         reasons.append("buffers wait for each other")
     if rate.few:
         reasons.append("the measurement is too short")
-    elif accepted + rate.half_width * _wider(rate.batches) < offered * (1 - LOST):
-        reasons.append("fewer flits arrive than are offered")
+    else:
+        wider = student_t(rate.batches - 1, CERTAIN) / student_t(rate.batches - 1)
+        if accepted + rate.half_width * wider < offered * (1 - LOST):
+            reasons.append("fewer flits arrive than are offered")
     with np.errstate(invalid="ignore"):
         slope = trend(np.arange(float(BATCHES[0])), batches["latency"] / packets, GROWS)
     if slope.grows and slope.slope * BATCHES[0] > 0.1 * latency.mean:
