@@ -17,6 +17,5 @@ def test_tables_share_no_cache_line() -> None:
 
 def test_a_copy_has_the_values_and_memory_of_its_own() -> None:
     one = record(counters("a", "b"), b=3)
-    two = copied(one)
-    two["a"] = 5
+    two = copied(one, a=5)
     assert (one["a"], one["b"], two["a"], two["b"]) == (0, 3, 5, 3)

@@ -12,6 +12,7 @@ from tests.packet_runs import PLAIN, fabric_of, puts, run
 
 import weft
 from weft import InputError, PacketResult
+from weft.kernels.records import CACHE_LINE
 from weft.sim.common.progress import Progress, StopRun
 from weft.sim.options import USUAL_HARDWARE
 from weft.sim.packet import partition as cutting
@@ -19,6 +20,7 @@ from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.partition import Partition
+from weft.sim.packet.state import PacketRunState
 from weft.workload import WorkloadBuilder
 
 TREE = "xgft:3;4,4,4;1,4,4"
@@ -138,6 +140,29 @@ def test_a_run_on_threads_may_be_stopped_and_grows_its_arrays() -> None:
     assert (one.arrived_ps == stopped.arrived_ps).all()
     assert (one.packets == stopped.packets).all()
     assert one.conservation == stopped.conservation
+
+
+def test_parts_write_no_line_in_common_also_when_they_have_grown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = fabric_of([0, 0, 1, 1], [(0, 1)] * 2)
+    work = puts(4, *[(host, (host + 2) % 4, 3_000_000) for host in range(4)])
+    grow, grown = PacketRunState._grow, []
+
+    def keep(state: PacketRunState, part: int) -> None:
+        grow(state, part)
+        grown.append((state, state.nets[part]))
+
+    monkeypatch.setattr(PacketRunState, "_grow", keep)
+    run(two, work, replace(PLAIN, buffer_bytes=2**22, switch_latency_ns=5e5), threads=2)
+    state, _ = grown[0]
+    for one, other in zip(*(cutting._of_links(net, state.cut) for net in state.nets), strict=True):
+        assert not np.shares_memory(one[0], other[0])
+        assert one[0].ctypes.data % CACHE_LINE == other[0].ctypes.data % CACHE_LINE == 0
+    for _, net in grown:
+        for pool in (net.calendar.state, net.credits.state):
+            assert pool.__array_interface__["data"][0] % CACHE_LINE == 0
+    assert {int(net.count["part"]) for _, net in grown} == {0, 1}
 
 
 def test_a_deadlock_across_parts_is_found() -> None:

@@ -43,6 +43,6 @@ def record(fields: np.dtype[Any], **values: Any) -> Any:
     return aligned(1, fields, values).view(np.recarray)[0]
 
 
-def copied(one: Any) -> Any:
-    """Return a copy of a record of `record`."""
-    return record(one.dtype, **{name: one[name] for name in one.dtype.names})
+def copied(one: Any, **changes: Any) -> Any:
+    """Return a copy of a record of `record`, with other values of some fields."""
+    return record(one.dtype, **{name: one[name] for name in one.dtype.names} | changes)

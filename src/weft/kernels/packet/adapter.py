@@ -182,6 +182,8 @@ def inject(net, ranks, number, link, lane, now):
     packet.serial = next_serial(net, link)
     packet.level = route.level
     packet.marks = 0
+    packet.sends = sends[op]
+    packet.is_last = message.left_bytes == payload
     packet.via = -1
     packet.out_link = link
     packet.out_lane = lane
@@ -271,7 +273,7 @@ def deliver(net, ranks, slot, link, lane, now):
     if rules.reorders:
         _put_in_order(net, ranks, slot, arrival)
         return
-    _arrives_in_order(net, ranks, np.int64(packet.op), arrival)
+    _arrives_in_order(net, ranks, packet, arrival)
     give_slot(net.calendar, slot)
 
 
@@ -283,8 +285,8 @@ def _put_in_order(net, ranks, slot, arrival):
     """
     packets, packet = net.calendar.packets, net.calendar.packets[slot]
     number = np.int64(net.adapters.messages[packet.op].connection)
-    connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
-    if packet.sequence != connection.in_order_packets:
+    kept = net.adapters.reordered[number]
+    if packet.sequence != kept.in_order_packets:
         kept.early_packets += 1
         kept.held_bytes += packet.wire_bytes
         kept.most_held_bytes = max(kept.most_held_bytes, kept.held_bytes)
@@ -302,19 +304,19 @@ def _put_in_order(net, ranks, slot, arrival):
         packet.lane = HELD
         return
     kept.in_order_at_ps = max(kept.in_order_at_ps, arrival)
-    connection.in_order_packets += 1
-    _arrives_in_order(net, ranks, np.int64(packet.op), kept.in_order_at_ps)
+    kept.in_order_packets += 1
+    _arrives_in_order(net, ranks, packet, kept.in_order_at_ps)
     give_slot(net.calendar, slot)
     held = np.int64(kept.first_held)
-    while held >= 0 and packets[held].sequence == connection.in_order_packets:
+    while held >= 0 and packets[held].sequence == kept.in_order_packets:
         follower = packets[held]
-        connection.in_order_packets += 1
+        kept.in_order_packets += 1
         kept.held_bytes -= follower.wire_bytes
         arrived = follower.time_ps
         kept.in_order_at_ps = max(kept.in_order_at_ps, arrived)
         kept.kept_ps += kept.in_order_at_ps - arrived
         kept.longest_kept_ps = max(kept.longest_kept_ps, kept.in_order_at_ps - arrived)
-        _arrives_in_order(net, ranks, np.int64(follower.op), kept.in_order_at_ps)
+        _arrives_in_order(net, ranks, follower, kept.in_order_at_ps)
         after = np.int64(follower.next)
         give_slot(net.calendar, held)
         held = after
@@ -322,17 +324,18 @@ def _put_in_order(net, ranks, slot, arrival):
 
 
 @part_njit()
-def _arrives_in_order(net, ranks, op, time):
+def _arrives_in_order(net, ranks, packet, time):
     """Count a packet that arrived in order at `time`; if it is its message's last, that has come.
 
     Packets of a connection leave in the order of its messages, so these also come in this order.
     """
-    message = net.adapters.messages[op]
-    message.missing_packets -= 1
-    if message.missing_packets:
+    op = np.int64(packet.op)
+    if net.rules.parts == 1:
+        net.adapters.messages[op].missing_packets -= 1
+    if not packet.is_last:
         return
     time += ranks.rules.adapter_latency
-    if net.adapters.sends[op] == DATA and ranks.program.kind[op] == PUT:
+    if packet.sends == DATA and ranks.program.kind[op] == PUT:
         # No operation depends on the arrival of a put: no event is needed.
         ranks.arrived[op] = time
         ranks.count.arrived += 1

@@ -15,14 +15,17 @@ from weft.kernels.lean import part_njit
 from weft.kernels.packet.calendar import give_slot, push, take_slot
 from weft.kernels.packet.lanes import send_back
 from weft.kernels.packet.records import NEVER
+from weft.kernels.prefetch import prefetch
 from weft.kernels.teams import meet
 
 #: `PACKET.lane` of a letter with credits: `PACKET.wire_bytes` is their number, `out_lane` the lane.
 CREDITS = -5
-#: int64 entries of `Mailboxes.told` for each part, a cache line.
-LINE = 8
+#: First entry of a part in `Mailboxes.told` that is the head of a list of letters, one a receiver.
+HEADS = 4
 #: Free slots and credit returns that a part needs to take a letter.
 ROOM = 4
+#: Letters for which memory is requested ahead.
+AHEAD = 8
 
 
 @part_njit()
@@ -42,9 +45,9 @@ def _post(net, index, row, time):
     count.horizon_ps = min(count.horizon_ps, time + rules.lookahead_ps)
     letter = mail.letters[index]
     letter.time_ps = time
-    to = (count.box * rules.parts + count.part) * rules.parts + mail.row_part[row]
-    letter.next = mail.first[to]
-    mail.first[to] = index
+    told, to = mail.told[count.box * rules.parts + count.part], HEADS + mail.row_part[row]
+    letter.next = told[to]
+    told[to] = index
 
 
 @part_njit()
@@ -82,12 +85,13 @@ def take_mail(net):
     """Take the letters in the boxes that all have filled; return False if there is no room."""
     count, rules, mail, calendar = net.count, net.rules, net.mail, net.calendar
     for sender in range(rules.parts):
-        at = ((count.box ^ 1) * rules.parts + sender) * rules.parts + count.part
-        index = np.int64(mail.first[at])
+        told, at = mail.told[(count.box ^ 1) * rules.parts + sender], HEADS + count.part
+        index = told[at]
         while index >= 0:
             if calendar.state.free < ROOM or net.credits.state.free < ROOM:
-                mail.first[at] = index
+                told[at] = index
                 return False
+            prefetch(mail.letters, index - AHEAD)
             letter = mail.letters[index]
             time = letter.time_ps
             if letter.lane == CREDITS:
@@ -100,7 +104,7 @@ def take_mail(net):
                 calendar.packets[slot] = letter
                 push(calendar, slot, np.int64(letter.link), time)
             index = np.int64(letter.next)
-        mail.first[at] = -1
+        told[at] = -1
     return True
 
 
@@ -116,23 +120,23 @@ def agree(net, upcoming, why):
     """
     count, rules, told = net.count, net.rules, net.mail.told
     base = count.box * rules.parts
-    own = (base + count.part) * LINE
-    told[own] = upcoming
-    told[own + 1] = count.mail_ps
-    told[own + 2] = why
-    told[own + 3] = count.hops - count.window_hops
+    own = told[base + count.part]
+    own[0] = upcoming
+    own[1] = count.mail_ps
+    own[2] = why
+    own[3] = count.hops - count.window_hops
     if not meet(net.mail.barrier, rules.parts):
         return np.int64(-1)
     others = np.int64(NEVER)
     most = np.int64(0)
     for part in range(rules.parts):
-        line = (base + part) * LINE
-        if told[line + 2]:
+        other = told[base + part]
+        if other[2]:
             return np.int64(-1)
-        others = min(others, told[line + 1])
+        others = min(others, other[1])
         if part != count.part:
-            others = min(others, told[line])
-        most = max(most, told[line + 3])
+            others = min(others, other[0])
+        most = max(most, other[3])
     count.longest_hops += most
     count.window_hops = count.hops
     count.letters += count.mailed
@@ -140,7 +144,6 @@ def agree(net, upcoming, why):
     count.box ^= 1
     count.mailed = 0
     count.mail_ps = NEVER
-    to = (count.box * rules.parts + count.part) * rules.parts
-    net.mail.first[to : to + rules.parts] = -1
+    told[count.box * rules.parts + count.part, HEADS:] = -1
     count.horizon_ps = others + rules.lookahead_ps
     return min(others, upcoming)

@@ -114,11 +114,10 @@ class Mailboxes(NamedTuple):
 
     #: `PACKET` [2 * parts * box_size]: letters of each box of each part.
     letters: Any
-    #: int32 [2 * parts * parts]: first letter of each box, sender and receiver.
-    first: Any
     #: int32 [rows]: part of each row.
     row_part: Any
-    #: int64 [2 * parts * LINE]: what parts tell each other when they meet, and their barrier.
+    #: int64 [2 * parts, HEADS + parts and more]: what each part tells the others when they meet,
+    #: and the last letter of its box for each of them; and their barrier.
     told: Any
     barrier: Any
 
@@ -126,8 +125,8 @@ class Mailboxes(NamedTuple):
 class Net(NamedTuple):
     """State that all kernels of the packet level share.
 
-    With several parts, each has a tuple of its own. They share all arrays but `count`, `calendar`,
-    `credits`, `due`, `best`, `loads`, and those of `trace` that are written.
+    With several parts, each has a tuple of its own. They share the arrays of `tables`, `adapters`,
+    `control` and `mail`; in those of links, each knows its own and what is constant.
     """
 
     #: One `RULES` and one `COUNT`.

@@ -80,6 +80,8 @@ PACKET = record_type(
     out_lane="i1",  # lane on `out_link`
     level="u1",  # service level
     marks="u1",  # FECN and BECN bits of congestion control
+    sends="u1",  # what the operation sends: request, data or answer
+    is_last="u1",  # 1: last packet of its message
 )
 
 #: State of the calendar.
@@ -157,7 +159,7 @@ BEST = record_type(distance="i8", slot="i8")
 MESSAGE = record_type(
     left_bytes="i8",  # payload that has not been injected
     ready_ps="i8",  # earliest departure of the next packet if there were no other traffic
-    missing_packets="i4",  # packets that have not arrived, or not in order
+    missing_packets="i4",  # with one part: packets that have not arrived, or not in order
     next_sent="i4",  # next message of the queue pair
     route="i4",  # index of the `ROUTE`
     connection="i4",  # index of the `CONNECTION`
@@ -181,10 +183,7 @@ PAIR = record_type(
 )
 
 #: Connection: messages of one pair of ranks, whose packets leave in the order of the messages.
-CONNECTION = record_type(
-    sent_packets="i4",  # packets injected
-    in_order_packets="i4",  # if packets may overtake, those that have arrived without a gap
-)
+CONNECTION = record_type(sent_packets="i4")  # packets injected
 
 #: Packets of a connection that are held because a packet sent earlier has not arrived.
 REORDER = record_type(
@@ -195,6 +194,7 @@ REORDER = record_type(
     most_held_bytes="i8",  # largest held_bytes so far
     early_packets="i8",  # packets that were held
     first_held="i4",  # first of the list of held packets, ordered by sequence
+    in_order_packets="i4",  # packets that have arrived without a gap
 )
 
 # -- routes ----------------------------------------------------------------------------------------

@@ -97,7 +97,8 @@ def look_ahead(net, ranks):
             out = np.int64(packet.out_link)
             lane += packet.lane
             out_lane = out * rules.lanes + packet.out_lane
-            prefetch(adapters.messages, np.int64(packet.op))
+            if rules.parts == 1:
+                prefetch(adapters.messages, np.int64(packet.op))
         prefetch(lanes, lane)
         prefetch(lanes, out_lane)
         prefetch(links, link)
@@ -135,7 +136,6 @@ def look_ahead(net, ranks):
             prefetch(ranks.arrived, np.int64(packet.op))
             if rules.reorders:
                 connection = np.int64(adapters.messages[packet.op].connection)
-                prefetch(adapters.connections, connection)
                 prefetch(adapters.reordered, connection)
 
 

@@ -17,6 +17,7 @@ from weft.routing.routes import Routes
 from weft.sim.common.programs import deadlock_of_ranks
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.packet.congestion_trees import Buffer, deadlock_cycle
+from weft.sim.packet.partition import gathered
 from weft.sim.packet.state import PacketRunState
 from weft.workload import Workload
 
@@ -39,7 +40,7 @@ def check_conservation(state: PacketRunState, complete: bool) -> Mapping[str, in
     bytes; ``credits``, the number of all credits; and ``held_credits``, the number of credits in
     use at the end of a run that was stopped. After the end of a complete run all return.
     """
-    net, count = state.net, state.count
+    net, count = gathered(state.nets, state.cut), state.count
     lanes, rules = net.lanes, net.rules
     now = records.NEVER if complete else int(count["now_ps"])
     back, late = np.zeros((2, len(lanes)), dtype=np.int64)
@@ -136,7 +137,7 @@ def deadlock_in_part(fabric: Fabric, state: PacketRunState) -> str:
     _, wants, wants_vl, reason = state.buffers()
     # A buffer whose credits are being returned is not blocked permanently.
     lane = wants.astype(np.int64) * state.net.rules["lanes"] + wants_vl
-    back = state.net.lanes["first_return"][np.maximum(lane, 0)] >= 0
+    back = gathered(state.nets, state.cut).lanes["first_return"][np.maximum(lane, 0)] >= 0
     cycle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))
     return _cycle_text(cycle, fabric, state) if cycle else ""
 

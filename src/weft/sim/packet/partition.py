@@ -18,7 +18,7 @@ from weft.fabrics import Fabric
 from weft.kernels.packet import records
 from weft.kernels.packet.engine import LETTERS
 from weft.kernels.packet.lanes import rounded
-from weft.kernels.packet.mail import LINE
+from weft.kernels.packet.mail import HEADS
 from weft.kernels.packet.net import Mailboxes, Net
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
@@ -232,10 +232,12 @@ def _lookahead(given: CutInputs, cut: NDArray[Any]) -> int:
 def mailboxes(cut: Partition, barrier: NDArray[np.int64], size: int = LETTERS) -> Mailboxes:
     """Return empty boxes for letters, of which each part has two of a size."""
     parts = cut.parts
+    line = -(-(HEADS + parts) // 8) * 8
+    told = aligned(2 * parts * line, np.int64).reshape(-1, line)
+    told[:, HEADS:] = -1
     return Mailboxes(
-        letters=aligned(2 * parts * size, records.PACKET),
-        first=np.full(2 * parts * parts, -1, dtype=np.int32),
-        row_part=cut.row, told=np.zeros(2 * parts * LINE, dtype=np.int64), barrier=barrier,
+        letters=aligned(2 * parts * size, records.PACKET), row_part=cut.row, told=told,
+        barrier=barrier,
     )  # fmt: skip
 
 
@@ -256,17 +258,47 @@ def split(net: Net, cut: Partition, events: Callable[[], dict[str, Any]]) -> lis
     mail = mailboxes(cut, net.mail.barrier, size)
     nets = []
     for part in range(parts):
-        count = copied(net.count)
-        count["part"] = part
+        own = [aligned(len(array), array.dtype) for array, _ in _of_links(net, cut)]
+        for mine, (array, at) in zip(own, _of_links(net, cut, part), strict=True):
+            mine[at] = array[at]
+        links, arbiters, lanes, asked, queues, port_free = own
+        links[:] = net.topology.links  # packets know their output link before they arrive at it
         nets.append(net._replace(
-            **events(), count=count, mail=mail,
-            due=np.zeros_like(net.due), best=aligned(len(net.best), net.best.dtype),
+            **events(), count=copied(net.count, part=part), mail=mail,
+            topology=net.topology._replace(links=links), lanes=lanes, asked=asked,
+            arbitration=net.arbitration._replace(arbiters=arbiters), queues=queues,
+            port_free=port_free, due=np.zeros_like(net.due),
+            best=aligned(len(net.best), net.best.dtype),
             loads=aligned(len(net.loads), net.loads.dtype),
             trace=net.trace._replace(
                 front_ps=net.trace.front_ps.copy(), hops=net.trace.hops.copy()
             ),
         ))  # fmt: skip
     return nets
+
+
+def _of_links(net: Net, cut: Partition, part: int = 0) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return the arrays of links, each with which entries a part writes: at tails, then at heads.
+
+    Each part has its own, as what two parts write at the ends of a cable would share cache lines.
+    """
+    rules, tail, head = net.rules, cut.tail == part, cut.head == part
+    queues = rules.lanes * net.topology.links["queues"].astype(np.int64)
+    return [
+        (net.topology.links, tail), (net.arbitration.arbiters, tail),
+        (net.lanes, np.repeat(tail, rules.lanes)),
+        (net.asked, np.repeat(tail, rules.lanes * rules.words)),
+        (net.queues, np.repeat(head, queues)), (net.port_free, np.repeat(head, rules.speedup)),
+    ]  # fmt: skip
+
+
+def gathered(nets: list[Net], cut: Partition) -> Net:
+    """Return the state of the first part, into which the others have written what is of links."""
+    for part, net in enumerate(nets[1:], 1):
+        into = _of_links(nets[0], cut)
+        for (own, at), (array, _) in zip(_of_links(net, cut, part), into, strict=True):
+            array[at] = own[at]
+    return nets[0]
 
 
 def split_programs(ranks: Ranks, cut: Partition, rank_of_op: NDArray[np.int32]) -> list[Ranks]:
@@ -294,15 +326,14 @@ def _of_part(
 
     `begin`: operations that begin. `later`: places in the timeline.
     """
-    heap, counts = ranks.heap, copied(ranks.count)
-    counts["ready_tail"] = len(begin)
+    heap = ranks.heap
     ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
     ready[: len(begin)] = begin
     # Of each operation, and of the message that it waits for, an event may be due.
     events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
     return ranks._replace(
-        count=counts, ready=ready, asked=np.zeros_like(ranks.asked),
-        joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
+        count=copied(ranks.count, ready_tail=len(begin)), ready=ready,
+        asked=np.zeros_like(ranks.asked), joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
         timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
         heap=heap._replace(
             time=np.empty(events, dtype=heap.time.dtype),

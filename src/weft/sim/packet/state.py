@@ -16,7 +16,7 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.parts import parts, renewed
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
-from weft.kernels.records import aligned, record
+from weft.kernels.records import aligned, copied, record
 from weft.kernels.teams import Team
 from weft.sim.common.programs import lay_ranks
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
@@ -25,7 +25,7 @@ from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.packet.partition import Partition, mailboxes, split, split_programs
+from weft.sim.packet.partition import Partition, gathered, mailboxes, split, split_programs
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.recurrence import Recurrence, recurrence_of
 from weft.sim.packet.rolled import PacketWindows
@@ -212,7 +212,7 @@ class PacketRunState:
                 self._grow(part)
             elif why == kernel.NO_TRACE:
                 trace = self.nets[part].trace
-                longer = trace._replace(hops=_longer(trace.hops))
+                longer = trace._replace(hops=_copied(trace.hops, 2))
                 self.nets[part] = self.nets[part]._replace(trace=longer)
         if kernel.NO_PATH in reasons:
             return kernel.NO_PATH
@@ -343,7 +343,8 @@ class PacketRunState:
 
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
         """Return packets, bytes and waits of links and lanes; busy and blocked times of links."""
-        lanes, links = self.net.lanes.reshape(self._shape), self.net.topology.links
+        net = gathered(self.nets, self.cut)
+        lanes, links = net.lanes.reshape(self._shape), net.topology.links
         # For a packet that is being sent, only the time up to now counts as busy.
         memory = self.net.topology.kinds["memory_gbps"][links["kind"]]
         slow = (memory > 0) & (links["tail_row"] < 0)
@@ -427,29 +428,23 @@ class PacketRunState:
 
     def _grow(self, part: int) -> None:
         """Double the slots of the calendar and of credit returns of a part."""
-        net, old = self.nets[part], self.nets[part].calendar
+        net = self.nets[part]
+        old, pool = net.calendar, net.credits.state
         longer = ("packets", "events", "active_time", "active_item", "far_time", "far_item")
         # Use a single assignment, so that an interrupt leaves a consistent state for the result.
         self.nets[part] = net._replace(
             calendar=old._replace(
-                state=_more(old.state, len(old.packets)),
-                free=_with_fresh(old.free, int(old.state["free"])),
-                **{name: _longer(getattr(old, name)) for name in longer},
+                state=copied(old.state, free=old.state.free + len(old.packets)),
+                free=_with_fresh(old.free, int(old.state.free)),
+                **{name: _copied(getattr(old, name), 2) for name in longer},
             ),
             credits=Credits(
-                state=_more(net.credits.state, len(net.credits.returns)),
-                returns=_longer(net.credits.returns),
-                free=_with_fresh(net.credits.free, int(net.credits.state["free"])),
+                state=copied(pool, free=pool.free + len(net.credits.returns)),
+                returns=_copied(net.credits.returns, 2),
+                free=_with_fresh(net.credits.free, int(pool.free)),
             ),
-            trace=net.trace._replace(front_ps=_longer(net.trace.front_ps)),
+            trace=net.trace._replace(front_ps=_copied(net.trace.front_ps, 2)),
         )
-
-
-def _more(state: Any, count: int) -> Any:
-    """Return a copy of the record with `count` more free entries."""
-    copy = state.copy()
-    copy["free"] += count
-    return copy
 
 
 def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
@@ -461,16 +456,11 @@ def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
     return stack
 
 
-def _copied(array: NDArray[Any], count: int | None = None) -> NDArray[Any]:
-    """Return an aligned copy, padded with zeros to `count` entries."""
-    copy = aligned(len(array) if count is None else count, array.dtype)
+def _copied(array: NDArray[Any], times: int = 1) -> NDArray[Any]:
+    """Return an aligned copy, padded with zeros to some times the length."""
+    copy = aligned(times * len(array), array.dtype)
     copy[: len(array)] = array
     return copy
-
-
-def _longer(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of twice the length, padded with zeros."""
-    return _copied(array, 2 * len(array))
 
 
 def _events(slots: int, shift: int) -> dict[str, Any]:
