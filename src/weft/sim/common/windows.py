@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 GROWTH, LEAST_GROWTH = 2**16, 32
 #: Memory of an operation of a window while it is laid, and the most that the window of a program of
 #: one chain grew beyond its first size; by measurement, as in docs/scaling.md.
-OP_BYTES, _WINDOWS = 600, 1.25
+OP_BYTES, _WINDOWS = 600, 1.5
 
 
 class Window(NamedTuple):
