@@ -190,20 +190,6 @@ def _ring_direction(source, target, radix, ring, tie_up):
 
 
 @njit(cache=True)
-def _is_whole(torus):
-    """Return whether all paths can lead in the direction that `_ring_direction` gives."""
-    for at in range(len(torus.grid)):
-        if torus.grid[at] < 0:
-            return False
-    for d in range(len(torus.radix)):
-        steps = (torus.radix[d] - 1) * (1 + torus.ring[d])
-        for row in range(len(torus.rows)):
-            if torus.reach[row, 2 * d] + torus.reach[row, 2 * d + 1] != steps:
-                return False
-    return True
-
-
-@njit(cache=True)
 def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
     """Choose the group of cables by which each row sends to a target row, -1 for none.
 
@@ -213,7 +199,8 @@ def _choose_steps(target, torus, ties, tie_up, whole, up, chosen):
     the switch of the turn is missing, the path takes the shorter direction as far as there are
     cables. If no step is possible, the next dimension is tried.
 
-    `whole`: result of `_is_whole`. `up`, uint8 [dimensions, largest radix]: work space.
+    `whole`: whether all paths can lead in the direction that `_ring_direction` gives. `up`, uint8
+    [dimensions, largest radix]: work space.
     """
     radix, coordinate, stride = torus.radix, torus.coordinate, torus.stride
     grid, step, reach = torus.grid, torus.step, torus.reach
@@ -338,24 +325,18 @@ def _count_flows(target, torus, chosen, waits, flows):
             at = near
 
 
-@njit(cache=True)
-def _lightest(first, last, load):
-    """Return the cable of least load from `first` up to `last`."""
-    pick, least = first, load[first]
-    for i in range(first + 1, last):
-        pick = i if load[i] < least else pick  # without a branch
-        least = min(least, load[i])
-    return pick
-
-
 @lean_njit()
-def torus_tables(torus, balanced, complete, last_first, order, targets, space, table, sl):
+def torus_tables(
+    torus, balanced, ties, parallel, whole, complete, last_first, order, targets, space, table, sl
+):
     """Fill the tables and SLs of one torus or mesh.
 
     - `torus`: parts of `TorusArrays`.
-    - `balanced`: whether ties (both directions around an even ring are equally short) use both
-      directions, and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie
-      do not cross the dateline, and parallel cables are used round-robin.
+    - `balanced`: whether parallel cables are balanced by flows; otherwise, as in OpenSM, they are
+      used round-robin.
+    - `ties`: whether there are ties (both directions around an even ring are equally short) that
+      use both directions; otherwise, as in OpenSM, their paths do not cross the dateline.
+    - `parallel`, `whole`: whether there are parallel cables; see `_choose_steps`.
     - `complete`, `last_first`: whether all cables and switches exist, so that every path arrives;
       and, if some are missing, the order for `_repair_steps`.
     - `order`, int32 [rows]: order of the target rows.
@@ -363,20 +344,12 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, space, t
     - `table`, `sl`: uint8 or uint16, and uint8, [destinations, fabric rows] and [fabric rows,
       destinations]: changed in place.
     """
-    radix, ring, step, rows = torus.radix, torus.ring, torus.step, torus.rows
-    group_offset, group_port, group_cost = torus.group_offset, torus.group_port, torus.group_cost
+    step, rows = torus.step, torus.rows
+    group_offset, group_port = torus.group_offset, torus.group_port
     count = len(rows)
     groups = step.shape[1]
     up, chosen, flows, first = space.up, space.chosen, space.flows, space.first
     sides, load, next_cable = space.side, space.load, space.next_cable
-    ties = parallel = False
-    for d in range(len(radix)):
-        if balanced and ring[d] and radix[d] > 2 and radix[d] % 2 == 0:
-            ties = True
-    for group in range(len(group_offset) - 1):
-        if group_offset[group + 1] - group_offset[group] > 1:
-            parallel = True
-    whole = _is_whole(torus)
     for o in range(count):
         target = order[o]
         first[0] = first[1] = -1
@@ -409,8 +382,11 @@ def torus_tables(torus, balanced, complete, last_first, order, targets, space, t
                 pick = group_offset[group]
                 last = group_offset[group + 1] if parallel else pick + 1
                 if last > pick + 1 and balanced and not switch:
-                    pick = _lightest(pick, last, load)
-                    load[pick] += flows[side, row] * group_cost[pick]
+                    least = load[pick]
+                    for i in range(pick + 1, last):
+                        pick = i if load[i] < least else pick  # without a branch
+                        least = min(least, load[i])
+                    load[pick] += flows[side, row] * torus.group_cost[pick]
                 elif last > pick + 1:
                     turn = next_cable[1 if switch else 0, group]
                     next_cable[1 if switch else 0, group] = (

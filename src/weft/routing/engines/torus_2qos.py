@@ -302,15 +302,22 @@ def _fill(
     listed = listed[np.lexsort((_port_ranks(ports, settings)[ports[listed]], at))].astype(np.int32)
     listed_offset = np.append(0, np.cumsum(np.bincount(at, minlength=count))).astype(np.int32)
     dated = _dated(torus, settings)
+    ring = np.array([settings.as_opensm or wrap for wrap in torus.wraps], dtype=np.uint8)
+    reach = _reach(step, radix)
+    ties = not settings.as_opensm and bool(np.any((ring > 0) & (radix > 2) & (radix % 2 == 0)))
+    parallel = bool((np.diff(offset) > 1).any())
+    whole = torus.missing == 0 and bool(
+        (reach[:, ::2] + reach[:, 1::2] == (radix - 1) * (1 + ring)).all()
+    )
     given = kernels.TorusArrays(
         radix=radix,
-        ring=np.array([1 if settings.as_opensm else wrap for wrap in torus.wraps], dtype=np.uint8),
+        ring=ring,
         sl_bit=np.where(dated, 1 << np.maximum(bits, 0), 0).astype(np.uint8),
         coordinate=torus.coordinate,
         stride=stride,
         grid=grid,
         step=step,
-        reach=_reach(step, radix),
+        reach=reach,
         rows=torus.rows,
         sources=row_sources(fabric)[torus.rows],
         parity=(torus.coordinate.sum(axis=1) & 1).astype(np.uint8),
@@ -333,9 +340,9 @@ def _fill(
         next_cable=np.zeros((2, len(offset)), dtype=np.int64),
     )
     kernels.torus_tables(
-        StateParts(given), not settings.as_opensm, complete, last_first,
-        _target_order(fabric, torus, settings, bool((np.diff(offset) > 1).any())),
-        StateParts(targets), StateParts(space), table, sl,
+        StateParts(given), not settings.as_opensm, ties, parallel, whole, complete, last_first,
+        _target_order(fabric, torus, settings, parallel), StateParts(targets), StateParts(space),
+        table, sl,
     )  # fmt: skip
 
 
