@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.lean import lean_njit
+from weft.kernels.routes.walk import edge_at
 
 
 class WaitGraph(NamedTuple):
@@ -88,23 +89,14 @@ def set_dependency(before, channel, graph, channels):
 
 
 @njit(cache=True)
-def _edge_at(row, port, graph, no_path):
-    """Return the edge at a port of a row, -1 if it leads to no row."""
-    slot = graph.row_base[row] + port
-    known = port != no_path and slot < graph.row_base[row + 1]
-    return np.int64(graph.slot_edge[slot]) if known else np.int64(-1)
-
-
-@njit(cache=True)
-def _same_paths(line, other, level_of, other_level_of, graph, no_path):
+def _same_paths(line, other, level_of, other_level_of, graph):
     """Return whether paths to two LIDs have the same edges and service levels from all rows."""
     for k in range(len(level_of)):
         if level_of[k] != other_level_of[k]:
             return False
     for row in range(len(line)):
-        if line[row] != other[row] and _edge_at(row, line[row], graph, no_path) != _edge_at(
-            row, other[row], graph, no_path
-        ):
+        one, two = line[row], other[row]
+        if one != two and edge_at(row, one, graph) != edge_at(row, two, graph):
             return False
     return True
 
@@ -150,9 +142,7 @@ def table_dependencies(
         for back in range(1, min(at, 2) + 1):
             other = lids[i - back]
             if not known and alone[lids[i] >> lmc] + alone[other >> lmc] == 0:
-                known = _same_paths(
-                    line, table[other], levels[at], levels[at - back], graph, no_path
-                )
+                known = _same_paths(line, table[other], levels[at], levels[at - back], graph)
         if known:
             continue
         for s in range(len(start_row)):
@@ -165,8 +155,8 @@ def table_dependencies(
             before = np.int64(-1)
             while True:
                 port = line[row]
-                edge = _edge_at(row, port, graph, no_path)
-                if edge < 0:
+                edge = edge_at(row, port, graph)
+                if port == no_path or edge < 0:
                     break
                 channel = edge * vls + lane_of(row, port_in, port, level, lanes)
                 used[channel] = 1

@@ -29,6 +29,13 @@ def consumes(port, row, goal_row, goal_link):
 
 
 @njit(cache=True)
+def edge_at(row, port, graph):
+    """Return the edge at a port of a row, -1 if it leads to no row or there is no such port."""
+    slot = graph.row_base[row] + port
+    return np.int64(graph.slot_edge[slot]) if slot < graph.row_base[row + 1] else np.int64(-1)
+
+
+@njit(cache=True)
 def walk_together(
     table, graph, endpoint_out, no_path, sources, destinations, lids, first, links, row, count
 ):

@@ -4,6 +4,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.records import record_type
+from weft.kernels.routes.walk import edge_at
 
 #: States of an edge in the search.
 _NEW, _OPEN, _DONE = 0, 1, 2
@@ -56,15 +57,12 @@ def _find(edges, dependencies, edge, target):
 @njit(cache=True)
 def _add(edges, dependencies, paths, count, key, table, graph, row, line, weight):
     """Add a path to a lane; `count` holds its root and its numbers of dependencies and entries."""
-    slot_edge, row_base, edge_row = graph.slot_edge, graph.row_base, graph.edge_row
     before = -1
     at = row
-    ports = table[line]
     while True:
-        slot = row_base[at] + ports[at]
-        if ports[at] == 0 or slot >= row_base[at + 1] or slot_edge[slot] < 0:
+        edge = edge_at(at, table[line, at], graph)
+        if edge < 0:
             return
-        edge = slot_edge[slot]
         if not edges[edge].used:
             count[0] = _insert(edges, key, count[0], edge)
         if before >= 0:
@@ -91,27 +89,24 @@ def _add(edges, dependencies, paths, count, key, table, graph, row, line, weight
             dependencies[k].last = entry
             dependencies[k].paths += weight
         before = edge
-        at = edge_row[edge]
+        at = graph.edge_row[edge]
 
 
 @njit(cache=True)
 def _remove(edges, dependencies, table, graph, row, line, weight):
     """Count a path as having left the dependencies of a lane."""
-    slot_edge, row_base, edge_row = graph.slot_edge, graph.row_base, graph.edge_row
     before = -1
     at = row
-    ports = table[line]
     while True:
-        slot = row_base[at] + ports[at]
-        if ports[at] == 0 or slot >= row_base[at + 1] or slot_edge[slot] < 0:
+        edge = edge_at(at, table[line, at], graph)
+        if edge < 0:
             return
-        edge = slot_edge[slot]
         if before >= 0:
             k, _ = _find(edges, dependencies, before, edge)
             if k >= 0:
                 dependencies[k].left += weight
         before = edge
-        at = edge_row[edge]
+        at = graph.edge_row[edge]
 
 
 @njit(cache=True)

@@ -91,19 +91,8 @@ def _linked(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Classes of parallel edges and the chains that they form.
-
-    `step` (int64) and `against` (uint8) contain for each edge its class, and whether the edge
-    points opposite to the class. Here a port is an end of a class, numbered ``2 * step + end``;
-    end 1 is the head. `chains` contains for each dimension the ports at which its classes begin,
-    in order, and whether the classes form a ring.
-    """
-
-    step: NDArray[np.int64]
-    against: NDArray[np.uint8]
-    chains: list[tuple[list[int], bool]]
+#: For each dimension the ports at which its steps begin, in order, and whether they form a ring.
+Chains = list[tuple[list[int], bool]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +128,12 @@ def squares_of(links: NeighbourGraph) -> Squares:
     return Squares(parent, flip, one, two, square, strong)
 
 
-def steps_of(links: NeighbourGraph, squares: Squares, least: int, guess: bool) -> Steps:
-    """Return the steps and the chains that they form.
+def steps_of(
+    links: NeighbourGraph, squares: Squares, least: int, guess: bool
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], Chains]:
+    """Return the step of each edge, whether the edge points opposite to it, and the chains.
 
+    Here a port is an end of a step, numbered ``2 * step + end``; end 1 is the head.
     `least`, `guess`: the two values of an item of `TRUST`.
 
     Raises `NotApplicable` if a switch would have two cables of one step.
@@ -174,7 +166,7 @@ def steps_of(links: NeighbourGraph, squares: Squares, least: int, guess: bool) -
         _match_unique(partner, _both(p, q, apart & ~strong))
     weight = np.bincount(step, minlength=size)
     chains = _independent(_chains(partner, size), weight, together, size)
-    return Steps(step, turned, chains)
+    return step, turned, chains
 
 
 def _refuse_forks(links: NeighbourGraph, tail: NDArray[np.int64], port: NDArray[np.int64]) -> None:
@@ -233,7 +225,7 @@ def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
         partner.update(joined)
 
 
-def _chains(partner: dict[int, int], size: int) -> list[tuple[list[int], bool]]:
+def _chains(partner: dict[int, int], size: int) -> Chains:
     """Return rings and lines of classes: the ports at which classes begin, and whether a ring."""
     seen = [False] * size
     chains = []
@@ -253,23 +245,19 @@ def _chains(partner: dict[int, int], size: int) -> list[tuple[list[int], bool]]:
 
 
 def _independent(
-    chains: list[tuple[list[int], bool]],
-    weight: NDArray[np.int64],
-    together: NDArray[np.int64],
-    size: int,
-) -> list[tuple[list[int], bool]]:
+    chains: Chains, weight: NDArray[np.int64], together: NDArray[np.int64], size: int
+) -> Chains:
     """Return the heaviest chains of which every two have a common square."""
     number = np.full(size, -1, dtype=np.int64)
     for index, (chain, _) in enumerate(chains):
         number[np.array(chain) // 2] = index
     one, two = np.divmod(together, size)
-    joined = np.unique(_pair(number[one], number[two], len(chains)))
+    joined = set(_pair(number[one], number[two], len(chains)).tolist())
     heavy = [(-int(weight[np.array(chain) // 2].sum()), index) for index, (chain, _) in
              enumerate(chains)]  # fmt: skip
-    joined_set = set(joined.tolist())
     taken: list[int] = []
     for _, index in sorted(heavy):
-        if all(min(a, index) * len(chains) + max(a, index) in joined_set for a in taken):
+        if all(min(a, index) * len(chains) + max(a, index) in joined for a in taken):
             taken.append(index)
     return [chains[index] for index in taken]
 
@@ -500,7 +488,7 @@ def _best(links: NeighbourGraph) -> Torus:
     reason: NotApplicable | None = None
     for least, guess in TRUST:
         try:
-            torus = _placed(links, steps_of(links, squares, least, guess))
+            torus = _placed(links, *steps_of(links, squares, least, guess))
         except NotApplicable as refusal:
             reason = reason or refusal
             continue
@@ -514,14 +502,16 @@ def _best(links: NeighbourGraph) -> Torus:
     return best
 
 
-def _placed(links: NeighbourGraph, steps: Steps) -> Torus:
+def _placed(
+    links: NeighbourGraph, step: NDArray[np.int64], against: NDArray[np.uint8], chains: Chains
+) -> Torus:
     """Return the coordinates of all rows, checked against all cables."""
-    dimensions = len(steps.chains)
-    number = int(steps.step.max()) + 1
+    dimensions = len(chains)
+    number = int(step.max()) + 1
     dimension = np.full(number, -1, dtype=np.int64)
     position = np.zeros((number, 2), dtype=np.int64)
     radix, wraps = [], []
-    for d, (chain, closed) in enumerate(steps.chains):
+    for d, (chain, closed) in enumerate(chains):
         if closed and len(chain) < 3:
             raise NotApplicable("not a torus: two steps form a ring")
         radix.append(len(chain) if closed else len(chain) + 1)
@@ -532,8 +522,8 @@ def _placed(links: NeighbourGraph, steps: Steps) -> Torus:
             position[port // 2, 1 - (port & 1)] = (at + 1) % radix[-1]
     degree = np.diff(links.offset)
     tail = np.repeat(np.arange(len(degree)), degree)
-    end = (tail == links.high[links.edge]) ^ steps.against[links.edge]
-    step = steps.step[links.edge]
+    end = (tail == links.high[links.edge]) ^ against[links.edge]
+    step = step[links.edge]
     coordinate = np.full((len(degree), dimensions), -1, dtype=np.int32)
     along = dimension[step]
     use = along >= 0
@@ -569,20 +559,14 @@ def _spread(links: NeighbourGraph, along: NDArray[np.int64], coordinate: NDArray
         todo = [row for row in todo if (coordinate[row] < 0).any()]
 
 
+@dataclass(eq=False)
 class _Grid:
     """A partly known grid, to which the remaining rows are added by elimination."""
 
-    def __init__(
-        self,
-        links: NeighbourGraph,
-        radix: list[int],
-        wraps: list[bool],
-        coordinate: NDArray[np.int32],
-    ) -> None:
-        self.links = links
-        self.radix = radix
-        self.wraps = wraps
-        self.coordinate = coordinate
+    links: NeighbourGraph
+    radix: list[int]
+    wraps: list[bool]
+    coordinate: NDArray[np.int32]
 
     def fill(self) -> None:
         """Give each remaining row a free position next to the positions of all known neighbours."""
