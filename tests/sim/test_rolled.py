@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from weft.sim.common.progress import IncompleteRun
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.flow import cells as partition
 from weft.sim.flow import rolled as runner
+from weft.sim.packet.policies import Policy, policy
+from weft.sim.packet.state import PacketRunState
 from weft.workload import Kind, WorkloadBuilder
 from weft.workload.apps import application_workload
 from weft.workload.collectives import collective_on
@@ -417,6 +420,28 @@ def test_rounds_are_recalled_only_if_the_state_comes_again(placement: str, most:
     assert computed <= most
     assert most < 1 or computed == 1
     assert f"{result.tally.computed:,} messages were computed" in result.recalled
+
+
+def test_windows_do_not_depend_on_when_the_loop_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop returns after so many instants as a report of progress takes."""
+    step = PacketRunState.step
+    monkeypatch.setattr(windows, "GROWTH", 1)
+    monkeypatch.setattr(windows, "LEAST_GROWTH", 3)
+    net, work = fabric("xgft:2;4,4;1,4"), random_loops(2)(RolledBuilder(16))
+    hosts = np.random.default_rng(2).permutation(16)
+    found = set()
+    for most in (2**40, 5):
+        monkeypatch.setattr(PacketRunState, "step", lambda self, _, most=most: step(self, most))
+        result = simulate(net, route(net, "dmodk"), work, hosts, level="packet", threads=3)
+        found.add((int(result.tally.computed), result.most_ops))
+    assert len(found) == 1
+
+
+def test_only_policies_without_state_recall_rounds() -> None:
+    fixed = [each.name for each in policy if Policy(entry=each).is_fixed]
+    assert fixed == ["ark", "deterministic", "e-ecmp", "ecmp", "nrk"]
+    watches = replace(policy["ecmp"], facts={**policy["ecmp"].facts, "sent": object()})
+    assert not Policy(entry=watches).is_fixed
 
 
 @pytest.mark.parametrize("threads", [1, 2])

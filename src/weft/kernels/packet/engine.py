@@ -140,7 +140,7 @@ def _advance(net, ranks, most_events):
 
     Returns BEYOND at the horizon, or as `run`.
     """
-    count, calendar = net.count, net.calendar
+    count, calendar, lookahead = net.count, net.calendar, net.rules.lookahead_ps
     while True:
         now = count.now_ps
         if not count.granting:
@@ -199,7 +199,9 @@ def _advance(net, ranks, most_events):
         if time > now:
             if time >= count.horizon_ps:
                 return BEYOND
-            if count.instants >= most_events:
+            # Parts that act side by side stop where they meet: what they ask for together must not
+            # depend on `most_events`.
+            if count.instants >= most_events and time + 2 * lookahead <= count.horizon_ps:
                 return MORE
             count.instants += 1
             count.now_ps = time
@@ -254,3 +256,5 @@ def run(net, ranks, until, most_events):
         if time > last:
             return TIME_OUT if time > net.rules.max_time_ps else PAUSED
         why = np.int64(_advance(net, ranks, most_events))
+        if several and why == BEYOND and count.instants >= most_events:
+            why = np.int64(MORE)

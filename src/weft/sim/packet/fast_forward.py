@@ -33,11 +33,9 @@ def check_fast_forward(
     options: Mapping[str, Any],
 ) -> None:
     """Refuse runs whose traffic does not settle, whose packets take several paths, or snapshots."""
-    facts = policy.entry.facts if policy.entry else {}
     if options["hardware"].congestion_control is not None:
         why, change = "congestion control changes rates all the time", "switch it off"
-    elif facts.get("choose") is not None and not facts.get("fixed"):
-        assert policy.entry is not None
+    elif policy.entry is not None and not policy.is_fixed:
         why = f"policy {policy.entry.name} chooses a path for each packet"
         change = "use a policy with one path per connection, such as ecmp"
     elif keyed:

@@ -32,7 +32,9 @@ _KEPT_BYTES = 2**28
 #: Looks without success after which each further look is as many changes of the window later.
 _PATIENCE = 16
 #: Counters of a part, and fields of lanes, to which each period adds.
-_COUNTS = ("injected", "injected_bytes", "delivered", "delivered_bytes", "hops", "events")
+_COUNTS = (
+    "injected", "injected_bytes", "delivered", "delivered_bytes", "hops", "window_hops", "events",
+)  # fmt: skip
 _SUMS = ("packets", "wire_bytes", "wait_ps", "busy_ps")
 
 
@@ -82,8 +84,8 @@ class Recurrence:
         for array in _state(
             nets, ranks, windows, self.cut, now, ~done & ~windows.gates, ended, events
         ):
+            digest.update(str(array.shape).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
-            digest.update(b"|")
         sums = _sums(nets)
         before = self._seen.pop(digest.digest(), None)
         self._misses = 0 if before is not None else self._misses + 1
@@ -112,11 +114,8 @@ def recurrence_of(
     windows: PacketWindows | None, nets: list[Net], cut: Partition, policy: Policy
 ) -> Recurrence | None:
     """Return what looks for states that come again; None if a state has more than is looked at."""
-    rules, facts = nets[0].rules, policy.entry.facts if policy.entry else {}
-    chooses = facts.get("choose") is not None and not facts.get("fixed")
-    if windows is None or chooses or rules["reorders"] or rules["has_control"]:
-        return None
-    if rules["arrives"] or rules["sent"]:
+    rules = nets[0].rules
+    if windows is None or not policy.is_fixed or rules["reorders"] or rules["has_control"]:
         return None
     return Recurrence(windows, cut)
 
@@ -172,9 +171,6 @@ def _state(
     for times in (ranks.posted, ended, ranks.left, ranks.arrived):
         yield np.where(times[used] < 0, NEVER, times[used] - now)
     yield from (number[used], ranks.sends[used])
-    below = np.stack((ranks.left_below, ranks.right_below))
-    queued = np.flatnonzero(alive & (ranks.posted < 0) & below.any(axis=0))
-    yield from (number[queued], number[below[:, queued] - 1])
     yield from (late(ranks.busy_until), number[ranks.first_waiting - 1], late(ranks.copied_until))
     time, item = events
     op = item & OPERATION

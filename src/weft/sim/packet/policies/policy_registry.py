@@ -55,6 +55,13 @@ class Policy:
     entry: Entry | None = None
     kept: Any = None
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all packets of a connection take one path, which depends on nothing else."""
+        facts = self.entry.facts if self.entry else {}
+        chooses = facts.get("choose") is not None and not facts.get("fixed")
+        return not (chooses or facts.get("arrives") or facts.get("sent"))
+
     def attach(self, net: Net) -> Any:
         """Compile the policy's kernels and store their addresses in `net.rules`.
 
@@ -95,7 +102,7 @@ class PolicyRegistry(Registry):
         ``size`` bytes over a link.
     fixed
         Whether `choose` depends only on ``flow``, ``row`` and the candidates, so that a connection
-        has one path; only such runs can be fast-forwarded.
+        has one path; only such runs are fast-forwarded, or recall rounds (docs/packet-level.md).
     """
 
     def __call__(
