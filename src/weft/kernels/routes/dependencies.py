@@ -28,6 +28,16 @@ class WaitGraph(NamedTuple):
     used: Any
 
 
+class DependencyRoom(NamedTuple):
+    """Work space of `table_dependencies`: the levels of a row for several LIDs share a line."""
+
+    #: uint8 [destinations]: 1 if an endpoint is the only one of its start.
+    alone: Any
+    #: uint8 [LIDs at a time, rows of `sl`]; int64 [channels], 0.
+    levels: Any
+    seen: Any
+
+
 class Lanes(NamedTuple):
     """Arrays of `weft.routing.routes.VirtualLanes`, which describes them."""
 
@@ -103,8 +113,7 @@ def _same_paths(line, other, level_of, other_level_of, graph):
 
 @lean_njit()
 def table_dependencies(
-    table, lids, graph, edge_port_in, start_row, start_port, start_sender, sl, lmc, no_path, lanes,
-    channels, alone, levels, seen,
+    table, lids, graph, edge_port_in, starts, sl, lmc, no_path, lanes, channels, room
 ):  # fmt: skip
     """Set the dependencies of the paths from each start to each listed LID.
 
@@ -116,17 +125,16 @@ def table_dependencies(
       port that means "no path".
     - `lids`, int32: LIDs, as indices in the table.
     - `edge_port_in`, int32 [edges]: port by which the edge enters the row at its head.
-    - `start_row`, `start_port`, `start_sender`, int32 [starts]: row, port by which packets enter
-      the row, and endpoint that sends these packets, -1 if several endpoints do. An endpoint sends
-      nothing to itself.
+    - `starts`, int32 [3, starts]: row, port by which packets enter the row, and endpoint that sends
+      these packets, -1 if several endpoints do. An endpoint sends nothing to itself.
     - `sl`: uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to
       each LID, or of the path from each row to each LID.
     - `lanes`, `channels`: parts of `Lanes` and `WaitGraph`.
-    - `alone`, uint8 [destinations]: 1 if an endpoint is the only one of its start.
-    - `levels`, uint8 [LIDs at a time, rows of `sl`], and `seen`, int64 [channels], 0: work space.
-      The service levels of a row for several LIDs share a cache line.
+    - `room`: parts of `DependencyRoom`.
     """
     edge_row, vls, used = graph.edge_row, channels.vls, channels.used
+    alone, levels, seen = room.alone, room.levels, room.seen
+    start_row, start_port, start_sender = starts[0], starts[1], starts[2]
     stamp = np.int64(0)
     per_row = sl.shape[0] > 1
     per_lid = sl.shape[1] > 1

@@ -73,7 +73,7 @@ def _trace_line(line, goal_row, goal_link, graph, no_path, state, hops, stack):
 @lean_njit()
 def check_tables(
     table, lmc, graph, target_weight, row_sources, row_itself, no_path, best_hops, histogram,
-    detours, loop_lids, loop_rows, state, served, hops, stack,
+    detours, loops_found, room,
 ):  # fmt: skip
     """Trace every LID from every row, and sum the results over source hosts.
 
@@ -89,9 +89,9 @@ def check_tables(
     - `histogram`, `detours`: int64 [rows + 2] each, changed in place. ``histogram[h]`` counts the
       pairs whose path to the first LID has h hops; ``detours[x]`` counts the pairs whose path to
       the first LID has x hops more than a minimal path.
-    - `loop_lids`, `loop_rows`, int32: filled with the LIDs that have a forwarding loop, and a row
+    - `loops_found`, int32 [2, LIDs]: filled with the LIDs that have a forwarding loop, and a row
       on the loop of each, as far as there is room.
-    - `state`, `served`, uint8, and `hops`, `stack`, int32, [rows]: work space.
+    - `room`, int32 [4, rows]: work space.
 
     Returns the number of pairs of hosts that are not routed; of pairs among them that no cables
     connect; of LIDs with a loop; and of (row, LID) pairs that cables connect but the table does
@@ -99,6 +99,7 @@ def check_tables(
     """
     target_row, target_link = graph.destination_row, graph.destination_link
     rows = len(graph.row_base) - 1
+    state, served, hops, stack = room[0], room[1], room[2], room[3]
     unrouted = 0
     apart = 0
     loops = 0
@@ -115,9 +116,9 @@ def check_tables(
                 table[lid], goal, target_link[d], graph, no_path, state, hops, stack
             )
             if looping >= 0:
-                if loops < len(loop_lids):
-                    loop_lids[loops] = lid
-                    loop_rows[loops] = looping
+                if loops < loops_found.shape[1]:
+                    loops_found[0, loops] = lid
+                    loops_found[1, loops] = looping
                 loops += 1
             for row in range(rows):
                 if state[row] != ARRIVES:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.parts import parts
-from weft.kernels.routes.dependencies import WaitGraph, table_dependencies
+from weft.kernels.routes.dependencies import DependencyRoom, WaitGraph, table_dependencies
 from weft.kernels.routes.route_links import table_routes
 from weft.kernels.routes.walk import table_loads
 from weft.routing.routes.base import Routes
@@ -168,13 +168,13 @@ class TableRoutes(Routes):
         alone = np.zeros(fabric.num_destinations, dtype=np.uint8)
         alone[senders[senders >= 0]] = 1
         sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
+        levels = np.empty((_LIDS_TOGETHER, len(sl)), dtype=np.uint8)
+        room = DependencyRoom(alone, levels, np.zeros(len(dependencies.used), dtype=np.int64))
         table_dependencies(
             self.table, lids.astype(np.int32), graph.parts,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
-            rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
-            self.no_path, self.lanes.parts, parts(dependencies), alone,
-            np.empty((_LIDS_TOGETHER, len(sl)), dtype=np.uint8),
-            np.zeros(len(dependencies.used), dtype=np.int64),
+            np.array((rows, ports, senders), dtype=np.int32), sl, self.lmc, self.no_path,
+            self.lanes.parts, parts(dependencies), parts(room),
         )  # fmt: skip
 
     def _same_starts(self, rows: NDArray[np.int32], ports: NDArray[np.int32]) -> NDArray[np.int64]:

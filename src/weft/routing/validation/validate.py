@@ -312,23 +312,18 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     weight[fabric.host_endpoint[fabric.host_endpoint >= 0]] = 1
     histogram = np.zeros(graph.num_rows + 2, dtype=np.int64)
     detours = np.zeros(graph.num_rows + 2, dtype=np.int64)
-    loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
-    loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
+    found = np.empty((2, MAX_LOOPS), dtype=np.int32)
     unrouted, apart, loops, unrouted_rows = check_tables(
         routes.table, routes.lmc, graph.parts, weight, row_sources(fabric),
         _hosts_that_are_rows(fabric), routes.no_path, fabric.graph.hops(), histogram, detours,
-        loop_lids, loop_rows, *np.empty((2, graph.num_rows), dtype=np.uint8),
-        *np.empty((2, graph.num_rows), dtype=np.int32),
+        found, np.empty((4, graph.num_rows), dtype=np.int32),
     )  # fmt: skip
     uncabled = _uncabled_pairs(fabric)
     listed = min(loops, MAX_LOOPS)
     return {
         "num_unrouted_pairs": int(unrouted + uncabled),
         "num_disconnected_pairs": int(apart + uncabled),
-        "loops": [
-            _loop(fabric, routes, int(lid), int(row))
-            for lid, row in zip(loop_lids[:listed], loop_rows[:listed], strict=True)
-        ],
+        "loops": [_loop(fabric, routes, int(lid), int(row)) for lid, row in found[:, :listed].T],
         "num_loops": int(loops),
         "hops": _trimmed(histogram),
         "detours": _trimmed(detours),
