@@ -50,9 +50,12 @@ LEVELS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "packet, all-to-all": ("packet", "alltoall-pairwise:size=4KiB", {"threads": 1}),
     "packet, all-to-all, 2 threads": ("packet", "alltoall-pairwise:size=4KiB", {"threads": 2}),
     "packet, ring all-reduce": ("packet", "allreduce-ring:size=16MiB", {"threads": 1}),
+    "packet, ring of n KiB, rounds once": (
+        "packet", "allreduce-ring:size={n}KiB,rolled", {"threads": 1},
+    ),
     "packet, ring, fast-forward": ("packet", "allreduce-ring:size=16MiB", {"fast_forward": 0.01}),
     "flit, permutation of 64 KiB": ("flit", "pattern:pattern=permutation,size=64KiB", {}),
-}
+}  # fmt: skip
 #: Name -> words of a command; {n} are hosts, {tree} is the fabric.
 COMMANDS = {
     "info": ["info", "{tree}"],
