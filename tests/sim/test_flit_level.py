@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.packet_runs import fabric_of, line, puts
+from tests.random_workloads import random_workload
 
 import weft
 from weft import Adapter, Hardware, Router
@@ -215,6 +219,9 @@ def _two_ports() -> Fabric:
         ("torus:5x5", "dfsssp", {"router": Router(lanes=1)}, weft.InputError,
          r"use \d virtual lanes, so .* must be a multiple of \d, not 1"),
         ("torus:4x4", "nca-random", {}, weft.NotApplicable, "fat tree"),
+        (_switch, "minhop", {"threads": 2, "adapter": Adapter(circuits=True)}, weft.InputError,
+         "threads 2: packets that hold circuits are acknowledged one after the other, so this run"),
+        (_switch, "minhop", {"threads": 0}, weft.InputError, "threads"),
         (_mixed_rates, "minhop", {}, weft.NotApplicable,
          "has a rate of 50 Gb/s; the flit level takes rates of which the fastest, 80 Gb/s, is a"),
         (lambda: line([80, 80], [2, 1e6]), "minhop", {}, weft.NotApplicable,
@@ -232,6 +239,43 @@ def test_what_does_not_fit_is_refused(
     known = weft.route(built, routes) if routes in ("minhop", "dfsssp") else routes
     with pytest.raises(error, match=message):
         weft.simulate(built, known, puts(2, (0, 1, 2000)), **given)
+
+
+def test_a_thread_of_its_own_for_each_rank_needs_a_handshake() -> None:
+    options: dict[str, Any] = {"handshake": False, "threads": 2}
+    builder = WorkloadBuilder(2)
+    builder.rank(0).send(1, 90_000)
+    builder.rank(1).recv(0, 90_000)
+    with pytest.raises(weft.InputError, match="threads 2: without handshake both ranks of a large"):
+        run(fabric_of([0, 1], [(0, 1)]), builder.build(), **options)
+
+
+@given(
+    st.integers(0, 10**6), st.sampled_from(["xgft:2;4,4;1,2", "torus:4x4", "xgft:1;20;1"]),
+    st.sampled_from([Router(), Router(lanes=2, arbiter="least-recent", output_buffer=8)]),
+    st.booleans(),
+)  # fmt: skip
+@settings(max_examples=examples(25), deadline=None)
+def test_workloads_are_the_same_for_any_number_of_threads(
+    seed: int, spec: str, router: Router, early: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    fabric = weft.fabric(spec)
+    routes = "dor" if spec.startswith("torus") else weft.route(fabric, "minhop")
+    work = random_workload(seed, ranks=20)
+    options: dict[str, Any] = {
+        "placement": random.integers(fabric.num_hosts, size=20), "level": "flit", "router": router,
+        "overhead_ns": float(random.choice([0, 70])), "eager_bytes": int(random.choice([0, 9000])),
+        "rendezvous": str(random.choice(["get", "put"])), "hardware": PLAIN, "seed": seed,
+        "max_time_ns": 20_000.0 if early else None,
+    }  # fmt: skip
+    one = weft.simulate(fabric, routes, work, threads=1, **options)
+    for threads in (2, 3, 7):
+        other = weft.simulate(fabric, routes, work, threads=threads, **options)
+        assert other.threads == min(threads, fabric.num_switches, fabric.num_hosts)
+        for name, value in vars(one).items():
+            if name not in ("run_s", "threads", "options"):
+                np.testing.assert_equal(getattr(other, name), value, err_msg=name)
 
 
 def test_ranks_that_wait_for_ever_are_named() -> None:

@@ -287,7 +287,7 @@ class RunSettings(Settings):
     threads: Annotated[
         Annotated[Whole, Field(ge=1)] | None,
         Option(
-            levels=PACKET, group="runs",
+            levels=(*PACKET, *FLIT), group="runs",
             usual="all processors for one large run, 1 for each of several runs",
         ),
     ] = None  # fmt: skip

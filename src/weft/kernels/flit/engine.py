@@ -39,7 +39,7 @@ def _programs(net, ranks, now):
         for index in range(ranks.count.joining):
             op = np.int64(ranks.joining[index])
             post_message(net, ranks, op)
-            wake_at(net, now, np.int64(net.messages[op].source))
+            wake_at(net, now, net.messages[op].source + net.rules.end_shift)
         ranks.count.joining = 0
         time = next_start(ranks, np.int64(NEVER))
         if time > until:
@@ -49,13 +49,30 @@ def _programs(net, ranks, now):
 
 @part_njit()
 def _quiet_until(net, ranks, now, until):
-    """Return the cycle up to which nothing happens, given that no node has mail or work."""
+    """Return the cycle up to which nothing happens, given that no node has mail or work.
+
+    NEVER if nothing follows; more than that if operations are left.
+    """
     if ranks is None:
         return until
-    time = next_start(ranks, np.int64(NEVER))
+    time, left = np.int64(NEVER), np.int64(0)
+    for member in range(net.rules.members):
+        time = min(time, net.members[member].soonest)
+        left = max(left, net.members[member].soonest - NEVER)
     if time == NEVER:
-        return np.int64(NEVER)
+        return NEVER + left
     return max((time + net.rules.cycle_ps - 1) // net.rules.cycle_ps, now)
+
+
+@part_njit()
+def _soonest(ranks):
+    """Return the time of the next event of programs, or beyond NEVER if operations wait in vain."""
+    if ranks is None:
+        return np.int64(NEVER)
+    time = next_start(ranks, np.int64(NEVER))
+    if time == NEVER and ranks.count.ended < len(ranks.ready) - 1:
+        time += 1
+    return time
 
 
 @part_njit()
@@ -167,12 +184,13 @@ def _meet(net):
 
 
 @part_njit()
-def _tell(net, visited):
+def _tell(net, ranks, visited):
     """Tell the other threads what decides how the run goes on; return whether to go on."""
     rules, count, told = net.rules, net.count, net.members[net.rules.member]
     per_endpoint = (rules.classes * rules.window + 1) * rules.stride
     told.packets = count.packets - (rules.last_end - rules.first_end) * per_endpoint
     told.under_way, told.moved, told.visited = count.under_way, count.moved, visited
+    told.soonest = _soonest(ranks)
     return _meet(net)
 
 
@@ -190,7 +208,7 @@ def run(net, ranks, until):
     """
     rules, count = net.rules, net.count
     quiet = 0
-    if not _tell(net, False):
+    if not _tell(net, ranks, False):
         return FAILED
     while count.now < until:
         now = count.now
@@ -213,7 +231,7 @@ def run(net, ranks, until):
         if count.hops != hops:
             count.moved = now
         count.now = end
-        if not _tell(net, visited):
+        if not _tell(net, ranks, visited):
             return FAILED
         under_way, moved, visited = np.int64(0), np.int64(0), False
         for member in range(rules.members):
@@ -229,9 +247,8 @@ def run(net, ranks, until):
         quiet += 1
         if quiet > rules.horizon:
             soonest = _quiet_until(net, ranks, end, until)
-            if soonest == NEVER:
-                over = ranks is None or ranks.count.ended == len(ranks.program.kind)
-                return DONE if over and under_way == 0 else STUCK
+            if soonest >= NEVER:
+                return DONE if soonest == NEVER and under_way == 0 else STUCK
             count.now = max(min(soonest, until), count.now)
             quiet = 0
     return MORE

@@ -206,7 +206,7 @@ MEMBER = record_type(
     under_way="i8",  # as in `COUNT`
     moved="i8",
     visited="i8",  # whether a node of it had something to do
-    unused="i8",  # threads write to cache lines of their own
+    soonest="i8",  # time of the next event of its programs, ps; see `weft.kernels.flit.engine`
 )
 
 #: Part of the measurement, for confidence intervals.

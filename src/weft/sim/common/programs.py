@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.program import operations
 from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, rules_dtype
-from weft.kernels.records import record
+from weft.kernels.records import copied, record
 from weft.sim.common.host_parameters import NO_OVERHEAD, Overhead
 from weft.sim.common.times import LONGEST_NS, PS_PER_NS, picoseconds
 from weft.workload import Kind, Workload
@@ -244,3 +244,49 @@ def _wait(workload: Workload, op: int, number: int) -> str:
     elif workload.kind[op] == Kind.RECV:
         reason = " for its send, which has not begun"
     return f"operation {number}, {workload.what(op)}, waits{reason}"
+
+
+def split_programs(
+    ranks: Ranks, parts: int, of_rank: NDArray[np.int32], rank_of_op: NDArray[np.int32]
+) -> list[Ranks]:
+    """Return the programs of each part at time 0.
+
+    `of_rank` [ranks], `rank_of_op` [ops]: part of each rank, and rank of each operation.
+    """
+    if parts == 1:
+        return [ranks]
+    of_op = of_rank.astype(np.min_scalar_type(parts))[rank_of_op]
+    ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(of_rank, minlength=parts)
+    begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
+    begins, laters = (
+        np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=parts))[:-1])
+        for of in (of_op[begin], of_op[later])
+    )
+    return [
+        _of_part(ranks, begin[begins[part]], laters[part], int(ops[part]), int(of_parts[part]))
+        for part in range(parts)
+    ]
+
+
+def _of_part(
+    ranks: Ranks, begin: NDArray[Any], later: NDArray[Any], ops: int, num_ranks: int
+) -> Ranks:
+    """Return the programs of a part with so many operations and ranks at time 0.
+
+    `begin`: operations that begin. `later`: places in the timeline.
+    """
+    heap = ranks.heap
+    ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
+    ready[: len(begin)] = begin
+    # Of each operation, and of the message that it waits for, an event may be due.
+    events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
+    return ranks._replace(
+        count=copied(ranks.count, ready_tail=len(begin)), ready=ready,
+        asked=np.zeros_like(ranks.asked), joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
+        timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
+        heap=heap._replace(
+            time=np.empty(events, dtype=heap.time.dtype),
+            item=np.empty(events, dtype=heap.item.dtype),
+            size=copied(heap.size),
+        ),
+    )  # fmt: skip

@@ -249,7 +249,7 @@ def state(
     - `ageing`: cycles by which a packet of high priority counts as older, for arbiter ``age``.
     - `lockstep`: whether all nodes must act in a cycle before any acts in the next one, because the
       routing reads the state of other nodes.
-    - `threads`: threads of the run; 1 for messages, circuits, or with `lockstep`.
+    - `threads`: threads of the run; 1 for circuits, or with `lockstep`.
     - `seed`: seed of the routing function's draws for messages; a `Load` has its own.
     - `casts`: multicasts among the messages; None if there are none.
     """

@@ -261,25 +261,26 @@ def simulate_flits(
     router = router.sized(load.largest, links.longest, chosen.escapes)
     net = state(
         links, chosen.arrays, router, load, lockstep=chosen.remote,
-        threads=_threads(threads, links, chosen, until),
+        threads=thread_count(threads, links, one_thread(chosen), links.ends * until >= LARGE),
     )  # fmt: skip
     began = time.perf_counter()
     net, why = _run(chosen, net, until, until + drain, progress)
     return _result(links, chosen, router, load, net, why, time.perf_counter() - began)
 
 
-def _threads(wanted: int | None, links: Links, routing: Routing, cycles: int) -> int:
-    """Return the number of threads of a run of at least some cycles."""
+def one_thread(routing: Routing) -> str:
+    """Return why a routing needs one thread; empty if it does not."""
+    return f"{routing.name} reads the state of distant routers" if routing.remote else ""
+
+
+def thread_count(wanted: int | None, links: Links, why: str, is_large: bool) -> int:
+    """Return the number of threads of a run; `why`: reason for which it can only have one."""
     most = min(len(links.routers), links.ends)
     if wanted is None:
-        large = not routing.remote and links.ends * cycles >= LARGE
-        return min(cores(), most) if large else 1
+        return min(cores(), most) if is_large and not why else 1
     whole_number(wanted, "threads", 1, MOST_THREADS)
-    if wanted > 1 and routing.remote:
-        raise InputError(
-            f"threads {wanted}: {routing.name} reads the state of distant routers, so this run "
-            "needs 1 thread"
-        )
+    if wanted > 1 and why:
+        raise InputError(f"threads {wanted}: {why}, so this run needs 1 thread")
     return min(wanted, most)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from weft.kernels.flit import records
 from weft.kernels.flit.engine import NO_PACKETS, run
 from weft.kernels.flit.net import FlitNet
-from weft.kernels.parts import StateParts
+from weft.kernels.parts import StateParts, parts
+from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.kernels.teams import Team
 
@@ -59,10 +60,17 @@ def members(
     return of, thread, place
 
 
-def loop(net: FlitNet, known: Any) -> Callable[[int], int]:
+def member_of(net: FlitNet, ends: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the thread of endpoints."""
+    last = net.members["last_end"] - net.members["end_shift"]
+    return np.searchsorted(last, ends, side="right").astype(np.int32)
+
+
+def loop(net: FlitNet, known: Any, programs: Sequence[Ranks]) -> Callable[[int], int]:
     """Return the function that simulates up to a cycle with the threads of a state.
 
-    `known`: settings that `FlitRules` gets for the loop, by name.
+    `known`: settings that `FlitRules` gets for the loop, by name. `programs`: those of the ranks of
+    each thread; empty without ranks.
     """
     count, threads = net.count, len(net.members)
     team = Team(threads)
@@ -72,7 +80,8 @@ def loop(net: FlitNet, known: Any) -> Callable[[int], int]:
         own = {name: int(member[name]) for name in OF_RULES}
         rules = net.rules._replace(member=number, **own, **known)
         state = each._replace(rules=rules, barrier=team.barrier)
-        states.append((StateParts(state, hidden="routes"), None))
+        own_ranks = parts(programs[number]) if programs else None
+        states.append((StateParts(state, hidden="routes"), own_ranks))
     need = (net.rules.classes * net.rules.window + 1) * net.rules.stride
     most = need * int((net.members["last_end"] - net.members["first_end"]).max())
 

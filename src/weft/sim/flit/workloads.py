@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,12 @@ from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.host_parameters import NO_OVERHEAD
 from weft.sim.common.metrics import NAMED_LINKS, named_links
-from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
+from weft.sim.common.programs import (
+    deadlock_of_ranks,
+    lay_ranks,
+    queue_pairs,
+    split_programs,
+)
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.replay import ReplayInPicoseconds, ratio
 from weft.sim.common.times import (
@@ -41,11 +47,15 @@ from weft.sim.flit.multicast import casts_of, check_multicasts
 from weft.sim.flit.network import FlitMessages, Links, state, waits_of, with_packets
 from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
 from weft.sim.flit.router import Router
-from weft.sim.flit.run import bound
+from weft.sim.flit.run import bound, one_thread, thread_count
+from weft.sim.flit.team import member_of
 from weft.workload import Kind, Workload
 
 #: Largest number of cycles of a run: packets keep the cycle of their arrival in 32 bits.
 MOST_CYCLES = 2**31 - 1
+#: Least endpoints and flits for which several threads are used by default: threads meet three times
+#: in a cycle, which must take long enough, and the run about a second.
+_LEAST_ENDS, _LEAST_FLITS = 2000, 1_000_000
 #: Largest relative error of the time of a flit, which is rounded to picoseconds.
 MOST_ROUNDED = 0.001
 
@@ -96,8 +106,8 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
         int64 [ops]: bytes of each message in packets that arrived.
     alone
         int64 [messages]: time of each message from departure to arrival in an empty network, ps.
-    flit_hops, run_s
-        Flits sent over links, and wall-clock time of the simulation.
+    flit_hops, threads, run_s
+        Flits sent over links, threads, and wall-clock time of the simulation.
     """
 
     router: Router
@@ -111,6 +121,7 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
     carried: NDArray[np.int64]
     alone: NDArray[np.int64]
     flit_hops: int
+    threads: int
 
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages].
@@ -217,21 +228,24 @@ def run_flits(
     net = state(
         links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"],
         circuits=adapter.held, window=adapter.window, ageing=adapter.ageing,
-        casts=casts,
+        casts=casts, threads=_threads(workload, messages, links, chosen, adapter, options),
     )  # fmt: skip
     ranks = _ranks(work, ops, options)
+    threads = len(net.members)
+    programs = split_programs(ranks, threads, member_of(net, hosts), workload.rank)
     began = time.perf_counter()
     limit = options["max_time_ns"]
     wanted = MOST_CYCLES if limit is None else -(-int(picoseconds(limit)) // cycle_ps)
     last = min(wanted, MOST_CYCLES)
     first = min(int(picoseconds(options.get("from_ns", 0.0))) // cycle_ps, last)
-    net, why, stopped = _run(chosen, net, ranks, workload, first, progress)
+    net, why, stopped = _run(chosen, net, programs, workload, first, progress)
     before = _counted(links, net, ranks, workload, messages)
     begin = int(net.count.now)
     if why == MORE and not stopped:
-        net, why, stopped = _run(chosen, net, ranks, workload, last, progress)
+        net, why, stopped = _run(chosen, net, programs, workload, last, progress)
     # The loop sees the end of a run only some cycles later.
-    counts = (int(ranks.count.ended), int(ranks.count.arrived), int(net.count.under_way))
+    ended, arrived = _over(programs)
+    counts = (ended, arrived, int(net.count.under_way))
     over = why == DONE or counts == (workload.num_ops, len(workload.messages), 0)
     timed_out = why == MORE and not stopped and not over
     took = time.perf_counter() - began
@@ -240,7 +254,7 @@ def run_flits(
     if timed_out and (limit is None or wanted > MOST_CYCLES):
         raise InputError(
             f"the run takes more than 2^31 cycles of {cycle_ps / PS_PER_NS:g} ns; "
-            f"{int(ranks.count.arrived):,} of {len(workload.messages):,} messages have arrived"
+            f"{arrived:,} of {len(workload.messages):,} messages have arrived"
         )
     complete = over and not stopped
     after = _counted(links, net, ranks, workload, messages)
@@ -258,7 +272,7 @@ def run_flits(
         deadlock="" if complete else find_deadlock(net, links, chosen), flits=flits,
         wait_cycles=waits, carried=carried,
         alone=_alone(links, router, adapter, workload, hosts, messages, options),
-        flit_hops=int(net.count.hops), run_s=took,
+        flit_hops=int(net.count.hops), threads=threads, run_s=took,
     )  # fmt: skip
 
 
@@ -345,6 +359,24 @@ def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any
     return lay_ranks(workload, route, options)
 
 
+def _threads(
+    workload: Workload, messages: FlitMessages, links: Links, routing: Any, adapter: Adapter,
+    options: Mapping[str, Any],
+) -> int:  # fmt: skip
+    """Return the number of threads of a run, of which each has the programs of its hosts."""
+    ops = workload.messages
+    why = one_thread(routing)
+    if adapter.held is not None:
+        why = "packets that hold circuits are acknowledged one after the other"
+    elif not options["handshake"] and (
+        (workload.kind == Kind.SEND) & (workload.size_bytes > options["eager_bytes"])
+    ).any():  # fmt: skip
+        why = "without handshake both ranks of a large send act at once"
+    flits = workload.size_bytes[ops].sum() / messages.flit_bytes + len(ops)
+    large = multiprocessing.parent_process() is None and links.ends >= _LEAST_ENDS
+    return thread_count(options.get("threads", 1), links, why, large and flits >= _LEAST_FLITS)
+
+
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: options[key] for key in options if key not in ("hardware", "router", "adapter")}
 
@@ -352,7 +384,7 @@ def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
 def _run(
     routing: Any,
     net: FlitNet,
-    ranks: Ranks,
+    programs: Sequence[Ranks],
     workload: Workload,
     last: int,
     progress: Callable[[Progress], None] | None,
@@ -360,7 +392,7 @@ def _run(
     """Run to the end; return the state, the reason for stopping, and whether the user stopped."""
     cycles = 1000
     messages = len(workload.messages)
-    run = routing.loop(net, ranks)
+    run = routing.loop(net, programs)
     while True:
         began = time.perf_counter()
         try:
@@ -371,21 +403,25 @@ def _run(
             return net, MORE, True
         if why == NO_PACKETS:
             net = with_packets(net)
-            run = routing.loop(net, ranks)
+            run = routing.loop(net, programs)
             continue
         if progress:
-            count = ranks.count
+            ended, arrived = _over(programs)
             now = float(net.count.now) * float(net.rules.cycle_ps) / PS_PER_NS
             try:
-                progress(
-                    Progress(int(count.ended), workload.num_ops, int(count.arrived), messages, now)
-                )
+                progress(Progress(ended, workload.num_ops, arrived, messages, now))
             except StopRun:
                 return net, why, why == MORE
         if why != MORE or int(net.count.now) >= last:
             return net, why, False
         took = max(time.perf_counter() - began, 1e-4)
         cycles = int(min(max(cycles * REPORT_S / took, 100), 4 * cycles, 2**30))
+
+
+def _over(programs: Sequence[Ranks]) -> tuple[int, int]:
+    """Return how many operations have ended, and how many messages have arrived."""
+    counts = [ranks.count for ranks in programs]
+    return sum(int(each.ended) for each in counts), sum(int(each.arrived) for each in counts)
 
 
 def _counted(

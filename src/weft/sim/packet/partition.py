@@ -21,7 +21,6 @@ from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.mail import HEADS
 from weft.kernels.packet.net import Mailboxes, Net
 from weft.kernels.program.operations import LOCAL
-from weft.kernels.program.state import Ranks
 from weft.kernels.records import aligned, copied
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
@@ -299,45 +298,3 @@ def gathered(nets: list[Net], cut: Partition) -> Net:
         for (own, at), (array, _) in zip(_of_links(net, cut, part), into, strict=True):
             array[at] = own[at]
     return nets[0]
-
-
-def split_programs(ranks: Ranks, cut: Partition, rank_of_op: NDArray[np.int32]) -> list[Ranks]:
-    """Return the programs of each part at time 0; `rank_of_op` [ops]: rank of each operation."""
-    parts = cut.parts
-    if parts == 1:
-        return [ranks]
-    of_op = cut.rank.astype(np.min_scalar_type(parts))[rank_of_op]
-    ops, of_parts = np.bincount(of_op, minlength=parts), np.bincount(cut.rank, minlength=parts)
-    begin, later = ranks.ready[: int(ranks.count.ready_tail)], ranks.timeline_op
-    begins, laters = (
-        np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=parts))[:-1])
-        for of in (of_op[begin], of_op[later])
-    )
-    return [
-        _of_part(ranks, begin[begins[part]], laters[part], int(ops[part]), int(of_parts[part]))
-        for part in range(parts)
-    ]
-
-
-def _of_part(
-    ranks: Ranks, begin: NDArray[Any], later: NDArray[Any], ops: int, num_ranks: int
-) -> Ranks:
-    """Return the programs of a part with so many operations and ranks at time 0.
-
-    `begin`: operations that begin. `later`: places in the timeline.
-    """
-    heap = ranks.heap
-    ready = np.empty(ops + 1, dtype=ranks.ready.dtype)
-    ready[: len(begin)] = begin
-    # Of each operation, and of the message that it waits for, an event may be due.
-    events = 3 * ops + num_ranks * ranks.busy_until.shape[1] + 16
-    return ranks._replace(
-        count=copied(ranks.count, ready_tail=len(begin)), ready=ready,
-        asked=np.zeros_like(ranks.asked), joining=np.empty(ops + 1, dtype=ranks.joining.dtype),
-        timeline_op=ranks.timeline_op[later], timeline_time=ranks.timeline_time[later],
-        heap=heap._replace(
-            time=np.empty(events, dtype=heap.time.dtype),
-            item=np.empty(events, dtype=heap.item.dtype),
-            size=copied(heap.size),
-        ),
-    )  # fmt: skip

@@ -20,12 +20,12 @@ from weft.kernels.program.events import END
 from weft.kernels.program.operations import LOCAL
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import aligned
-from weft.sim.common.programs import lay_ranks
+from weft.sim.common.programs import lay_ranks, split_programs
 from weft.sim.common.rolled_result import DroppedOperations
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.common.windows import Windows, carry_events
 from weft.sim.packet.connections import Connections
-from weft.sim.packet.partition import Partition, split_programs
+from weft.sim.packet.partition import Partition
 from weft.workload import Kind
 from weft.workload.rolled import RolledWorkload, refined
 
@@ -261,7 +261,7 @@ class PacketWindows(Windows):
             messages=messages, sends=fresh.sends, route=of_ops.route,
             connection=of_ops.connection, pair=of_ops.pair,
         )  # fmt: skip
-        laid = split_programs(fresh, cut, self.piece.rank)
+        laid = split_programs(fresh, cut.parts, cut.rank, self.piece.rank)
         for at, (new, before) in enumerate(zip(laid, programs, strict=True)):
             mine = of_early == at
             carry_events(before.heap, new.heap, number, ends[mine], END | early[mine])

@@ -18,14 +18,14 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import aligned, copied, record
 from weft.kernels.teams import Team
-from weft.sim.common.programs import lay_ranks
+from weft.sim.common.programs import lay_ranks, split_programs
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.network import PacketNetwork
-from weft.sim.packet.partition import Partition, gathered, mailboxes, split, split_programs
+from weft.sim.packet.partition import Partition, gathered, mailboxes, split
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.recurrence import Recurrence, recurrence_of
 from weft.sim.packet.rolled import PacketWindows
@@ -140,7 +140,7 @@ class PacketRunState:
         nets = split(net, cut, lambda: _events(slots, shift))
         return cls(
             nets=nets,
-            programs=split_programs(ranks, cut, workload.rank),
+            programs=split_programs(ranks, cut.parts, cut.rank, workload.rank),
             num_ops=workload.num_ops if windows is None else windows.work.num_ops,
             num_messages=len(workload.messages) if windows is None else windows.work.num_messages,
             windows=windows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -63,17 +63,20 @@ class Routing:
     choices: Choices | None = None
     escapes: bool = False
 
-    def loop(self, net: FlitNet, ranks: Ranks | None = None) -> Callable[[int], int]:
-        """Return the function of `weft.kernels.flit.engine.run` that simulates up to a cycle."""
+    def loop(self, net: FlitNet, programs: Sequence[Ranks] = ()) -> Callable[[int], int]:
+        """Return the function of `weft.kernels.flit.engine.run` that simulates up to a cycle.
+
+        `programs`: those of the ranks of each thread; empty without ranks.
+        """
         known, word, enter = StateParts(net, hidden="routes").known, int64, 0
         if self.enter is not nothing:
             enter = address_of(self.enter, none, known, word, word, word)
         route = address_of(self.route, boolean, known, word, word, word, word, word)
         own = {"adaptive": int(self.adaptive), "route": route, "enter": enter}
         if len(net.members) > 1:
-            return team.loop(net, own)
+            return team.loop(net, own, programs)
         state = StateParts(net._replace(rules=net.rules._replace(**own)), hidden="routes")
-        return partial(run, state, parts(ranks))
+        return partial(run, state, parts(programs[0]) if programs else None)
 
 
 def fixed(arrays: Any) -> Any:
