@@ -21,7 +21,7 @@ from weft.kernels.program.events import END, FREE_NOW, OPERATION
 from weft.kernels.program.operations import NOTHING
 from weft.kernels.program.state import Ranks
 from weft.sim.common.rolled_result import DroppedOperations
-from weft.sim.packet.partition import Partition
+from weft.sim.packet.partition import Partition, gathered
 from weft.sim.packet.policies import Policy
 from weft.sim.packet.rolled import PacketWindows
 
@@ -36,6 +36,10 @@ _COUNTS = (
     "injected", "injected_bytes", "delivered", "delivered_bytes", "hops", "window_hops", "events",
 )  # fmt: skip
 _SUMS = ("packets", "wire_bytes", "wait_ps", "busy_ps")
+#: Fields of packets that determine what follows.
+_WAY = (
+    "link", "out_link", "address", "wire_bytes", "lane", "out_lane", "level", "sends", "is_last"
+)  # fmt: skip
 
 
 class _Moment(NamedTuple):
@@ -122,10 +126,10 @@ def recurrence_of(
 
 def _sums(nets: list[Net]) -> list[tuple[Any, str]]:
     """Return the records, and the names of their fields, to which each period adds."""
-    shared = nets[0].lanes, nets[0].queues, nets[0].topology.links
-    fields = *_SUMS, "wait_ps", "blocked_ps"
-    found = [*zip((shared[0],) * len(_SUMS) + shared[1:], fields, strict=True)]
+    found = []
     for net in nets:
+        found += [(net.lanes, name) for name in _SUMS]
+        found += [(net.queues, "wait_ps"), (net.topology.links, "blocked_ps")]
         found += [(net.count, name) for name in _COUNTS]
     return found
 
@@ -151,7 +155,7 @@ def _state(
 
     `alive`: operations that are not done. `ended`, `events`: as returned by `_ends`.
     """
-    net, window = nets[0], windows.window
+    net, window = gathered(nets, cut), windows.window
     number = np.append(np.where(alive, np.cumsum(alive) - 1, -1), -1)
     # Times before all that is under way differ in nothing.
     oldest = min(int(ranks.posted[alive & (ranks.posted >= 0)].min(initial=now)), now)
@@ -178,17 +182,12 @@ def _state(
     op = np.where(kind == FREE_NOW, op, number[np.where(kind == FREE_NOW, -1, op)])
     yield np.stack((op, kind, time - now))[:, np.lexsort((op, kind, time))]
 
-    # Messages and queue pairs
-    at = np.flatnonzero(alive)
-    at = at[net.adapters.messages["missing_packets"][at] > 0]
-    state = net.adapters.messages[at]
-    yield from (number[at], number[state["next_sent"]], since(state["ready_ps"]))
-    names = ("left_bytes", "missing_packets", "route", "connection", "pair")
-    yield from (state[name] for name in names)
-    of = np.flatnonzero(net.adapters.pairs["first"] >= 0)
-    pairs = net.adapters.pairs[of]
-    yield from (of, number[pairs["first"]], number[pairs["last"]])
-    yield from (pairs["next"], net.adapters.pairs["used_bytes"])
+    # Queue pairs and their messages; of others, what matters is in their packets.
+    pairs, messages = net.adapters.pairs, net.adapters.messages
+    of, at = _lists(pairs["first"], messages["next_sent"])
+    yield from (of, number[at], since(messages["ready_ps"][at]), pairs["used_bytes"])
+    yield from (messages[name][at] for name in ("left_bytes", "route", "connection"))
+    yield np.where(pairs["first"] >= 0, pairs["next"], -1)
 
     # Links and lanes
     links, lanes = net.topology.links, net.lanes
@@ -198,20 +197,19 @@ def _state(
     names = ("credits", "last_grant", "routed_credits", "first_pair", "is_short")
     yield from (lanes[name] for name in names)
     yield np.where(lanes["first_pair"] < 0, -1, lanes["last_pair"])
-    returns = [each.credits.returns for each in nets]
-    lane_part = np.repeat(cut.tail, int(net.rules["lanes"]))
-    of, at, _ = _lists(lanes["first_return"], returns, lane_part)
-    back = np.concatenate(returns)[at]
-    yield from (of, since(back["time_ps"]), back["credits"])
+    returns, begin = _together([each.credits.returns for each in nets])
+    begins = begin[np.repeat(cut.tail, int(net.rules["lanes"]))]
+    of, at = _lists(_behind(lanes["first_return"], begins), returns["next"])
+    yield from (of, since(returns["time_ps"][at]), returns["credits"][at])
 
     # Packets
-    pools = [each.calendar.packets for each in nets]
-    queue_part = np.repeat(cut.head, np.diff(np.append(links["first_queue"], len(net.queues))))
-    of, at, begins = _lists(net.queues["first"], pools, queue_part)
-    packets = np.concatenate(pools)
+    packets, begin = _together([each.calendar.packets for each in nets])
+    sizes = np.diff(np.append(links["first_queue"], len(net.queues)))
+    begins = begin[np.repeat(cut.head, sizes)]
+    of, at = _lists(_behind(net.queues["first"], begins), packets["next"])
     is_event = np.ones(len(packets), dtype=bool)
-    for each, begin in zip(nets, begins, strict=True):
-        is_event[begin + each.calendar.free[: each.calendar.state["free"]]] = False
+    for each, first in zip(nets, begin, strict=True):
+        is_event[first + each.calendar.free[: each.calendar.state["free"]]] = False
     is_event[at] = False
     yield of
     yield from _packets(packets[at], number)
@@ -227,27 +225,31 @@ def _state(
 def _packets(packets: NDArray[Any], number: Ints) -> Iterator[NDArray[Any]]:
     """Yield what determines the way of packets."""
     yield number[packets["op"]]
-    for name in ("link", "out_link", "address", "wire_bytes", "lane", "out_lane", "level"):
+    for name in _WAY:
         yield packets[name]
 
 
-def _lists(
-    first: NDArray[Any], pools: list[NDArray[Any]], part: NDArray[Any]
-) -> tuple[Ints, Ints, Ints]:
-    """Return the owner and the index of all entries of lists, in their order from the first.
+def _together(pools: list[NDArray[Any]]) -> tuple[NDArray[Any], Ints]:
+    """Return the entries of the pools of all parts, and where those of each part begin."""
+    sizes = np.array([*map(len, pools)], dtype=np.int64)
+    begin, entries = np.cumsum(sizes) - sizes, np.concatenate(pools)
+    entries["next"] = _behind(entries["next"], np.repeat(begin, sizes))
+    return entries, begin
 
-    `first`: first entry of each list, in the pool of its `part`. Indices are those of the pools
-    one behind the other, which begin at the third result.
-    """
-    begin = np.cumsum([0, *map(len, pools)])
-    after = np.concatenate([pool["next"] for pool in pools])
+
+def _behind(index: NDArray[Any], begin: Ints) -> NDArray[np.int64]:
+    """Return indices of entries that are so far behind; -1 for none."""
+    return np.where(index < 0, -1, index + begin)
+
+
+def _lists(first: NDArray[Any], after: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Return the list and the index of all entries of lists, each from its `first` on."""
     of = np.flatnonzero(first >= 0)
-    at = first[of].astype(np.int64)
+    at = first[of]
     found = [(of[:0], at[:0])]
     while len(of):
-        at += begin[part[of]]
         found.append((of, at))
-        at = after[at].astype(np.int64)
+        at = after[at]
         of, at = of[at >= 0], at[at >= 0]
     owner, index = (np.concatenate(column) for column in zip(*found, strict=True))
-    return owner, index, begin[:-1]
+    return owner, index
