@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 #: Largest size of all moments that are kept to be met again, bytes.
 _KEPT_BYTES = 2**28
 #: Looks without success after which each further look is as many changes of the window later.
-_PATIENCE = 16
+_PATIENCE = 4
 #: Counters of a part, and fields of lanes, to which each period adds.
 _COUNTS = (
     "injected", "injected_bytes", "delivered", "delivered_bytes", "hops", "window_hops", "events",
