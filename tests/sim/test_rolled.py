@@ -437,6 +437,23 @@ def test_windows_do_not_depend_on_when_the_loop_returns(monkeypatch: pytest.Monk
     assert len(found) == 1
 
 
+def test_recalled_rounds_count_towards_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder, ranks = RolledBuilder(16), np.arange(16)
+    for _ in range(200):
+        builder.sendrecv(ranks, np.roll(ranks, -4), 3000, np.roll(ranks, 4), 3000)
+    monkeypatch.setattr(windows, "GROWTH", 1)
+    monkeypatch.setattr(windows, "LEAST_GROWTH", 4)
+    net, work = fabric("xgft:2;4,4;1,4"), builder.build()
+    end_ps = simulate(net, route(net, "dmodk"), work, level="packet").end_ps
+    for limit in (end_ps, end_ps // 2, end_ps - 1):
+        options: dict[str, Any] = {"level": "packet", "max_time_ns": limit / 1000}
+        if limit == end_ps:
+            assert simulate(net, route(net, "dmodk"), work, **options).end_ps == limit
+            continue
+        with pytest.raises(IncompleteRun, match=f"stopped at {re.escape(f'{limit / 1000:g}')} ns"):
+            simulate(net, route(net, "dmodk"), work, **options)
+
+
 def test_only_policies_without_state_recall_rounds() -> None:
     fixed = [each.name for each in policy if Policy(entry=each).is_fixed]
     assert fixed == ["ark", "deterministic", "e-ecmp", "ecmp", "nrk"]
