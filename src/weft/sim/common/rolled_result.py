@@ -85,7 +85,10 @@ class DroppedOperations:
         np.add.at(self.times, (phase, place), count)
 
     def copy(self) -> DroppedOperations:
-        """Return the statistics up to now."""
+        """Return the statistics up to now; first starts and longest times stay those of this one.
+
+        Periods that are repeated do not change these.
+        """
         other = copy(self)
         for name in (*self._SUMS, *self._ENDS):
             setattr(other, name, np.copy(getattr(self, name)))
