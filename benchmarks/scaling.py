@@ -5,7 +5,7 @@ fat trees XGFT(3; k,k,k; 1,k,k) with k^3 hosts. `--only forecast` fits the costs
 `weft.sim.forecast` and tests them on other runs.
 
     python -m benchmarks.scaling --only levels,engines,forecast --budget-s 20
-    python -m benchmarks.scaling --only commands --budget-s 60
+    python -m benchmarks.scaling --only commands --budget-s 30
 """
 
 from __future__ import annotations
