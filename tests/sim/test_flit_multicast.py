@@ -227,6 +227,12 @@ def test_settings_that_do_not_fit_are_refused(
         weft.simulate(fabric, routes, work, level="flit", **{**qsnet(), **options})
 
 
+def test_broadcasts_need_one_thread() -> None:
+    work = collective_workload("bcast:size=8,algorithm=hardware", hosts_of(TREE))
+    with pytest.raises(weft.InputError, match="threads 2: copies of hardware broadcasts are"):
+        run(TREE, work, adapter=weft.Adapter(), threads=2)
+
+
 @pytest.mark.parametrize("level", ["static", "flow", "packet"])
 def test_other_levels_refuse_hardware_broadcasts(level: Any) -> None:
     fabric = weft.fabric(SWITCH)

@@ -75,9 +75,8 @@ def forecast_of(
     if 2 * seconds > TOLD_S:
         seconds = seconds_of(level, counts, wait_ns(data_of(level, counts)))
     spread, most = known[level]["spread"], seconds * known[level]["spread"]
-    threads = (
-        (chosen.threads or free_cores()) if level in ("packet", "flit") else 1
-    )  # at best share the time
+    # Threads share the time, at best evenly.
+    threads = (chosen.threads or free_cores()) if level in ("packet", "flit") else 1
     may_skip = chosen.fast_forward or windows is not None
     least = 0.0 if may_skip else seconds / spread / threads
     note = "fast-forward may skip most of this time" if chosen.fast_forward else ""

@@ -368,6 +368,8 @@ def _threads(
     why = one_thread(routing)
     if adapter.held is not None:
         why = "packets that hold circuits are acknowledged one after the other"
+    elif workload.multicast.any():
+        why = "copies of hardware broadcasts are counted in one place"
     elif not options["handshake"] and (
         (workload.kind == Kind.SEND) & (workload.size_bytes > options["eager_bytes"])
     ).any():  # fmt: skip
